@@ -192,14 +192,15 @@ void ControlLink::on_prefetch(control::Prefetch request, Answer<void> done) {
 
 void ControlLink::on_segments(control::GetSegments /*request*/,
                               Answer<control::SegmentCounts> done) {
-  const SegmentTable* table = parts_.chain.segments();
-  if (table == nullptr) return done(fail(Errc::kNotFound, "it keeps no segments"));
-  const SegmentView& view = table->view();
+  const SegmentStore* segments = parts_.chain.segments();
+  if (segments == nullptr) return done(fail(Errc::kNotFound, "it keeps no segments"));
+  const SegmentTable& table = segments->table();
+  const SegmentView& view = table.view();
   done(control::SegmentCounts{
       .segments = view.segments,
       .bytes = view.bytes,
       .most_bytes = parts_.config.segments.size,
-      .memory_bytes = table->memory_bytes(),
+      .memory_bytes = table.memory_bytes(),
       .most_memory_bytes = parts_.config.segments.cache_bytes,
       .reads = view.reads,
       .hits = view.hits,

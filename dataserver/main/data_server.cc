@@ -178,7 +178,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
       LeaseWaitLimits{.deadline = std::chrono::seconds(config_.lease_wait)});
   handler_ = std::make_unique<DsHandler>(
       DsHandler::Parts{chain_->store(), *gate_, *sizes, *writes_, *counters_, system_clock(),
-                       duplicator_.get(), lease_wait_.get(), &pool_});
+                       duplicator_.get(), lease_wait_.get(), &pool_, chain_->segments()});
   sessions_ = std::make_unique<rpc::SessionServer>(session_options(), *handler_, system_clock(),
                                                    system_random());
   prepare_rdma();
@@ -212,7 +212,9 @@ Result<> DataServer::start_metrics() {
     if (const SumView* checksums = chain_->checksums()) {
       write_checksum_metrics(SumCounts{} += *checksums, "weft_ds", out);
     }
-    if (const SegmentTable* segments = chain_->segments()) write_segment_metrics(*segments, out);
+    if (SegmentStore* segments = chain_->segments()) {
+      write_segment_metrics(segments->table(), out);
+    }
     if (const EmulatedDisk* disk = chain_->emulated()) {
       write_emulated_metrics(*disk, "weft_ds", out);
     }
@@ -330,7 +332,7 @@ Result<> DataServer::bind() {
     options.limits.locate_payload = rpc::nfs4::locate_payload;
     // A target takes what is in memory it shares; past it goes what is in a pipe.
     options.limits.pipe_from = kPipeFrom;
-    options.limits.pipes = [this] { return chain_->store().takes_pipes(); };
+    options.limits.pipes = [this] { return chain_->takes_pipes(); };
     auto listener = std::make_unique<rpc::TcpServer>(
         threads_->threads(), pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });

@@ -12,7 +12,6 @@
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/store_chain.h"
-#include "dataserver/segments/segment_store.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/sums/summed_store.h"
 
@@ -30,9 +29,8 @@ class FolderChain final : public StoreChain {
   [[nodiscard]] bool workers_idle() const override;
   [[nodiscard]] std::string kind() const override { return "folder"; }
   [[nodiscard]] const FileStore* folder() const override { return file_.get(); }
-  [[nodiscard]] const SegmentTable* segments() const override {
-    return segments_ == nullptr ? nullptr : &segments_->table();
-  }
+  [[nodiscard]] bool takes_pipes() const override { return file_->takes_pipes(); }
+  [[nodiscard]] SegmentStore* segments() const override { return segments_.get(); }
   [[nodiscard]] const EmulatedDisk* emulated() const override { return disk_.get(); }
   [[nodiscard]] const SumView* checksums() const override {
     return summed_ == nullptr ? nullptr : &summed_->view();

@@ -18,7 +18,7 @@
 
 #include "dataserver/main/config.h"
 #include "dataserver/parity/parity_view.h"
-#include "dataserver/segments/segment_table.h"
+#include "dataserver/segments/segment_store.h"
 #include "dataserver/store/cached_store.h"
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
@@ -50,6 +50,8 @@ class StoreChain {
   [[nodiscard]] Store& store() { return cached_ == nullptr ? beneath_cache() : *cached_; }
   [[nodiscard]] virtual StoreDirectory& directory() = 0;
   [[nodiscard]] virtual bool workers_idle() const { return true; }
+  // Whether large writes had best come with their bytes still in the kernel (StoreWrite::piped).
+  [[nodiscard]] virtual bool takes_pipes() const { return false; }
   // "folder", how the target is reached ("shared memory", "tcp", "rdma", "no target"), or "parity"
   // and how the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %".
   [[nodiscard]] virtual std::string kind() const = 0;
@@ -80,7 +82,7 @@ class StoreChain {
 
   // Null without a target, a group, segments, an emulated disk, checksums, a cache.
   [[nodiscard]] virtual const TargetView* target() const { return nullptr; }
-  [[nodiscard]] virtual const SegmentTable* segments() const { return nullptr; }
+  [[nodiscard]] virtual SegmentStore* segments() const { return nullptr; }
   [[nodiscard]] virtual const EmulatedDisk* emulated() const { return nullptr; }
   [[nodiscard]] virtual const SumView* checksums() const { return nullptr; }
   [[nodiscard]] virtual const ParityView* parity() const { return nullptr; }

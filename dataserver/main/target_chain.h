@@ -22,6 +22,7 @@ class TargetChain final : public StoreChain {
                                  std::vector<IoRing*> rings, DialRdma dial_rdma) override;
   [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
   [[nodiscard]] std::string kind() const override;
+  [[nodiscard]] bool takes_pipes() const override { return remote_->takes_pipes(); }
   void wait_for_target(bool wait) override { remote_->wait_for_target(wait); }
   [[nodiscard]] const TargetView* target() const override {
     return remote_ == nullptr ? nullptr : &remote_->view();

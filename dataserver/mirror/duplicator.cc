@@ -17,18 +17,6 @@ constexpr std::chrono::milliseconds kBack{2000};  // forget(): for a partner to 
 
 }  // namespace
 
-std::vector<Buffer> share_all(const std::vector<Buffer>& data) {
-  std::vector<Buffer> shared;
-  shared.reserve(data.size());
-  for (const Buffer& piece : data) {
-    if (piece.empty()) continue;
-    auto part = piece.share(0, piece.size());
-    WEFT_ASSERT(part.has_value());
-    shared.push_back(std::move(*part));
-  }
-  return shared;
-}
-
 std::vector<WriteVerifier> verifiers_of(const std::vector<CopyPart>& copies) {
   std::vector<WriteVerifier> verifiers;
   for (const CopyPart& copy : copies) verifiers.push_back(copy.verifier);

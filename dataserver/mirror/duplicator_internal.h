@@ -66,7 +66,6 @@ struct Duplicator::CommitOp {
 // is in `refused` then. False: another copy that could go on is not there.
 [[nodiscard]] bool own_copy_told(Result<> told, std::optional<Error>& refused);
 
-[[nodiscard]] std::vector<Buffer> share_all(const std::vector<Buffer>& data);
 [[nodiscard]] std::vector<WriteVerifier> verifiers_of(const std::vector<CopyPart>& copies);
 
 }  // namespace weft::ds

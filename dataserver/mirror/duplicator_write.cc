@@ -4,6 +4,7 @@
 
 #include "dataserver/mirror/duplicator_internal.h"
 #include "dataserver/store/failure.h"
+#include "dataserver/store/vectors.h"
 #include "rpc/session/cluster_session.h"
 
 namespace weft::ds {

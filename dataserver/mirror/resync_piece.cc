@@ -104,8 +104,11 @@ Task<Resyncs::Job::Step<CompoundResult>> Resyncs::Job::ask_source(layout::Access
 Task<Resyncs::Job::Step<BlockSums>> Resyncs::Job::read_here(const Piece& piece) {
   if (piece.bytes == 0) co_return BlockSums{};
   auto read = co_await call<Result<ReadResult>>(flow_, [&](auto done) {
-    parts_.store.read_uncached(request_.object, piece.range.begin,
-                               static_cast<std::uint32_t>(piece.bytes), std::move(done));
+    parts_.store.read({.object = request_.object,
+                       .offset = piece.range.begin,
+                       .count = static_cast<std::uint32_t>(piece.bytes),
+                       .uncached = true},
+                      std::move(done));
   });
   if (!read && read.error() == Errc::kNotFound) co_return BlockSums{};
   if (!read && read.error() == Errc::kBusy) co_return again(read.error());

@@ -56,6 +56,7 @@
 namespace weft::ds {
 
 struct ObjectSums;
+class SegmentStore;
 
 class DsHandler final : public rpc::OpHandler {
  public:
@@ -72,6 +73,8 @@ class DsHandler final : public rpc::OpHandler {
     LeaseWait* lease_wait = nullptr;
     // For checksums. Null: none are given.
     BufferPool* pool = nullptr;
+    // Is told what clients read. Null: nobody learns from it.
+    SegmentStore* segments = nullptr;
   };
   static constexpr std::chrono::milliseconds kReadWait{10'000};
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "dataserver/nfs/ds_jobs.h"
+#include "dataserver/segments/segment_store.h"
 #include "dataserver/store/block_sums.h"
 #include "dataserver/store/failure.h"
 #include "rpc/base/standing.h"
@@ -50,8 +51,8 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   if (job->sums && (parts_.pool == nullptr || args.count > kMaxSumRange)) {
     return fail_op(job->op, Status::NFS4ERR_INVAL);
   }
-  if (HandleGate::is_clients(job->handle)) {
-    parts_.store.note_read(handle->client_id, handle->object, job->offset, job->count);
+  if (parts_.segments != nullptr && HandleGate::is_clients(job->handle)) {
+    parts_.segments->note_read(handle->client_id, handle->object, job->offset, job->count);
   }
   if (job->for_partner && parts_.duplication != nullptr) return read_for_partner(std::move(job));
   read_store(std::move(job));
@@ -71,16 +72,17 @@ void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
   auto done = [this, job = std::move(job)](Result<ReadResult> result) mutable {
     read_done(std::move(job), std::move(result));
   };
-  // Copies are compared, and made, of what is on the disk.
-  if (what.for_partner) {
-    return parts_.store.read_uncached(what.handle.object, what.offset, what.count, std::move(done));
-  }
-  const bool of_client = what.handle.access != layout::Access::kControl;
+  const bool of_client = !what.for_partner && what.handle.access != layout::Access::kControl;
   if (of_client && parts_.pool != nullptr &&
       !has_room(*parts_.pool, PoolShare::kReplies, what.count)) {
     return done(fail(Errc::kBusy, "memory is short for what clients read"));
   }
-  parts_.store.read(what.handle.object, what.offset, what.count, std::move(done));
+  // Copies are compared, and made, of what is on the disk.
+  parts_.store.read({.object = what.handle.object,
+                     .offset = what.offset,
+                     .count = what.count,
+                     .uncached = what.for_partner},
+                    std::move(done));
 }
 
 void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result) {

@@ -9,6 +9,7 @@
 
 #include "dataserver/parity/moment.h"
 #include "dataserver/store/object_files.h"
+#include "dataserver/store/vectors.h"
 #include "rpc/base/assert.h"
 
 namespace weft::ds::parity {
@@ -117,24 +118,18 @@ void MemberCalls::read(Op& op, Join& join, unsigned member, const ObjectId& obje
     if (result) into.payload = std::move(result->payload);
     join.ended();
   };
-  const auto bytes = static_cast<std::uint32_t>(count);
-  if (from == From::kDisk) {
-    return members_[member]->read_uncached(object, offset, bytes, std::move(done));
-  }
-  members_[member]->read(object, offset, bytes, std::move(done));
+  members_[member]->read({.object = object,
+                          .offset = offset,
+                          .count = static_cast<std::uint32_t>(count),
+                          .uncached = from == From::kDisk},
+                         std::move(done));
 }
 
 void MemberCalls::write(Op& op, Join& join, unsigned member, const ObjectId& object,
                         std::uint64_t offset, std::vector<Buffer> data, Stability wanted) {
   auto start = [to = members_[member], object, offset, data = std::move(data),
                 wanted](Store::Done<WriteResult> done) {
-    std::vector<Buffer> again;
-    for (const Buffer& piece : data) {
-      auto shared = piece.share(0, piece.size());
-      WEFT_ASSERT(shared.has_value());
-      again.push_back(std::move(*shared));
-    }
-    to->write(object, offset, std::move(again), wanted, std::move(done));
+    to->write(object, offset, share_all(data), wanted, std::move(done));
   };
   ask<WriteResult>(op, join, member, std::move(start), [](auto&&) {});
 }

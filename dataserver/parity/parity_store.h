@@ -107,13 +107,16 @@ class ParityStore final : public Store {
   // for this one alone. Any thread.
   [[nodiscard]] Result<> give_up(unsigned member) { return recovery_.give_up(member); }
 
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override {
-    group_.run(io_.read(object, offset, count), std::move(done));
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override {
+    group_.run(io_.read(what.object, what.offset, what.count),
+               into_room(std::move(what.room), std::move(done)));
   }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override {
-    group_.run(io_.write(object, offset, std::move(data), wanted), std::move(done));
+  void write(StoreWrite what, Done<WriteResult> done) override {
+    if (auto moved = what.to_memory(); !moved) return done(pass(moved));
+    group_.run(io_.write(what.object, what.offset, std::move(what.data), what.wanted),
+               std::move(done));
   }
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override {
     group_.run(io_.commit(object), std::move(done));

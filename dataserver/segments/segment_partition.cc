@@ -53,15 +53,18 @@ void SegmentPartition::read(std::uint64_t number, const Buffer& memory, Done<voi
   reading->done = std::move(done);
   for (std::uint64_t at = 0; at < size; at += kPiece) {
     const std::uint64_t length = std::min(kPiece, size - at);
-    files_.read_into(segment_file(number), at, static_cast<std::uint32_t>(length),
-                     part(memory, at, length), [reading, length](Result<ReadResult> piece) {
-                       if (!piece) {
-                         reading->result = pass(piece);
-                       } else if (piece->payload.size() != length) {
-                         reading->result = fail(Errc::kCorrupt, "a segment is too short");
-                       }
-                       if (--reading->pending == 0) reading->done(std::move(reading->result));
-                     });
+    files_.read({.object = segment_file(number),
+                 .offset = at,
+                 .count = static_cast<std::uint32_t>(length),
+                 .room = part(memory, at, length)},
+                [reading, length](Result<ReadResult> piece) {
+                  if (!piece) {
+                    reading->result = pass(piece);
+                  } else if (piece->payload.size() != length) {
+                    reading->result = fail(Errc::kCorrupt, "a segment is too short");
+                  }
+                  if (--reading->pending == 0) reading->done(std::move(reading->result));
+                });
   }
 }
 

@@ -35,7 +35,7 @@ std::optional<std::uint64_t> end_after(const Result<T>& /*result*/, WriteVerifie
 
 SegmentStore::SegmentStore(Store& beneath, Store& partition, const SegmentOptions& options,
                            std::function<std::uint64_t()> device_queue)
-    : beneath_(beneath),
+    : StoreOver(beneath),
       partition_(partition),
       table_(options),
       graph_(successors(options)),
@@ -91,25 +91,22 @@ void SegmentStore::stop() {
 // --- Reading -------------------------------------------------------------------------------------
 
 struct SegmentStore::ReadOp {
-  layout::ObjectId object;
-  std::uint64_t offset = 0;
-  std::uint32_t count = 0;
+  StoreRead what;
   unsigned looks = 0;
   bool waited = false;  // for a segment
   Done<ReadResult> done;
 };
 
-void SegmentStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                        Done<ReadResult> done) {
+void SegmentStore::read(StoreRead what, Done<ReadResult> done) {
+  if (what.uncached) return beneath_.read(std::move(what), beneath(std::move(done)));
   table_.view().reads.fetch_add(1, std::memory_order_relaxed);
-  look(std::make_shared<ReadOp>(
-      ReadOp{.object = object, .offset = offset, .count = count, .done = std::move(done)}));
+  look(std::make_shared<ReadOp>(ReadOp{.what = std::move(what), .done = std::move(done)}));
 }
 
 void SegmentStore::look(std::shared_ptr<ReadOp> op) {
   using Kind = SegmentTable::Found::Kind;
   if (++op->looks > kLooks) return read_beneath(*op);
-  auto found = table_.find(op->object, op->offset, op->count, beneath_.verifier());
+  auto found = table_.find(op->what.object, op->what.offset, op->what.count, beneath_.verifier());
   switch (found.kind) {
     case Kind::kNothing: return read_beneath(*op);
     case Kind::kEnd: return ask_end(std::move(op), found.entry);
@@ -119,18 +116,18 @@ void SegmentStore::look(std::shared_ptr<ReadOp> op) {
   SegmentView& view = table_.view();
   (op->waited ? view.waits : view.hits).fetch_add(1, std::memory_order_relaxed);
   view.hit_bytes.fetch_add(found.result.payload.size(), std::memory_order_relaxed);
-  op->done(std::move(found.result));
+  into_room(std::move(op->what.room), std::move(op->done))(std::move(found.result));
 }
 
 void SegmentStore::read_beneath(ReadOp& op) {
-  beneath_.read(op.object, op.offset, op.count, beneath(std::move(op.done)));
+  beneath_.read(std::move(op.what), beneath(std::move(op.done)));
 }
 
 void SegmentStore::ask_end(std::shared_ptr<ReadOp> op, std::uint64_t entry) {
-  const layout::ObjectId object = op->object;
+  const layout::ObjectId object = op->what.object;
   beneath_.stat(object, [this, op = std::move(op), entry](const Result<ObjectStat>& stat) {
     if (!stat) return read_beneath(*op);
-    table_.learn_end(op->object, entry, stat->size);
+    table_.learn_end(op->what.object, entry, stat->size);
     look(op);
   });
 }
@@ -200,25 +197,14 @@ void SegmentStore::change_all(const layout::ObjectId& object, Go go, Done<T> don
   change<T>(object, 0, kToTheEnd, std::move(go), std::move(done));
 }
 
-void SegmentStore::write(const layout::ObjectId& object, std::uint64_t offset,
-                         std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  std::uint64_t size = 0;
-  for (const Buffer& piece : data) size += piece.size();
+void SegmentStore::write(StoreWrite what, Done<WriteResult> done) {
+  const layout::ObjectId object = what.object;
+  const std::uint64_t begin = what.offset;
+  const std::uint64_t end = end_of(begin, what.size());
   change<WriteResult>(
-      object, offset, end_of(offset, size),
-      [this, object, offset, data = std::move(data), wanted](Done<WriteResult> then) mutable {
-        beneath_.write(object, offset, std::move(data), wanted, std::move(then));
-      },
-      std::move(done));
-}
-
-void SegmentStore::write_piped(const layout::ObjectId& object, std::uint64_t offset,
-                               PipedBytes data, Stability wanted, Done<WriteResult> done) {
-  const std::uint64_t end = end_of(offset, data.size());
-  change<WriteResult>(
-      object, offset, end,
-      [this, object, offset, data = std::move(data), wanted](Done<WriteResult> then) mutable {
-        beneath_.write_piped(object, offset, std::move(data), wanted, std::move(then));
+      object, begin, end,
+      [this, what = std::move(what)](Done<WriteResult> then) mutable {
+        beneath_.write(std::move(what), std::move(then));
       },
       std::move(done));
 }

@@ -12,7 +12,7 @@
 // change the objects beneath past this store while the segments are kept: who goes on without a
 // SegmentStore removes the partition before.
 //
-// read_uncached() is what the objects beneath have. Listing, stat, commit pass through.
+// Reads that must see the disk go beneath (StoreRead::uncached).
 //
 // Threading: as the store beneath; completions on the thread that began the operation. open() from
 // a thread that has an IoRing, before all else; start() and stop() from the program's main thread;
@@ -26,10 +26,11 @@
 #include "dataserver/ring/ticker.h"
 #include "dataserver/segments/segment_builder.h"
 #include "dataserver/segments/successor_graph.h"
+#include "dataserver/store/store_over.h"
 
 namespace weft::ds {
 
-class SegmentStore final : public Store {
+class SegmentStore final : public StoreOver {
  public:
   // `partition` is a store with nothing else in it. `device_queue`: SegmentBuilder::Parts.
   SegmentStore(
@@ -45,41 +46,24 @@ class SegmentStore final : public Store {
   void poll() { builder_.poll(); }
   [[nodiscard]] const SegmentTable& table() const { return table_; }
 
+  // A client is about to read this, be it answered from memory above. What no client asked for is
+  // not told.
   void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
-                 std::uint32_t count) override;
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override;
-  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ReadResult> done) override {
-    beneath_.read_uncached(object, offset, count, beneath(std::move(done)));
-  }
-  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override;
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) override;
+                 std::uint32_t count);
+
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override;
+  void write(StoreWrite what, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override {
     beneath_.commit(object, beneath(std::move(done)));
   }
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
-  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override {
-    beneath_.stat(object, std::move(done));
-  }
-  void next_data(const layout::ObjectId& object, std::uint64_t offset,
-                 Done<DataRun> done) override {
-    beneath_.next_data(object, offset, std::move(done));
-  }
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
              Done<void> done) override;
-  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override {
-    beneath_.list(from, max, std::move(done));
-  }
-  [[nodiscard]] WriteVerifier verifier() const override { return beneath_.verifier(); }
-  [[nodiscard]] bool settled() const override { return beneath_.settled(); }
-  [[nodiscard]] Result<StoreStat> usage() const override { return beneath_.usage(); }
 
  private:
   struct ReadOp;
@@ -107,7 +91,6 @@ class SegmentStore final : public Store {
   void change_all(const layout::ObjectId& object, Go go, Done<T> done);
   [[nodiscard]] std::vector<StripGroup> groups();
 
-  Store& beneath_;
   SegmentPartition partition_;
   SegmentTable table_;
   std::atomic<std::uint64_t> begun_{0};

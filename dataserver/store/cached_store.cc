@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "dataserver/store/vectors.h"
 #include "rpc/base/assert.h"
-#include "rpc/base/payload_copy.h"
 
 namespace weft::ds {
 
@@ -42,16 +42,6 @@ Payload part_of(Payload whole, std::uint64_t skip, std::uint64_t size) {
   return part;
 }
 
-// The result with its bytes in the caller's room.
-Result<ReadResult> in_room(Result<ReadResult> result, Buffer room) {
-  if (!result) return result;
-  room.truncate(result->payload.size());
-  if (auto copied = copy_payload(result->payload, room.span()); !copied) return pass(copied);
-  result->payload = {};
-  if (!room.empty()) result->payload.append(std::move(room));
-  return result;
-}
-
 }  // namespace
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -68,31 +58,25 @@ struct CachedStore::ReadOp {
 
   [[nodiscard]] bool wider() const { return from != offset || size != count; }
   void answer(Result<ReadResult> result) {
-    done(room.empty() ? std::move(result) : in_room(std::move(result), std::move(room)));
+    into_room(std::move(room), std::move(done))(std::move(result));
   }
 };
 
-void CachedStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                       Done<ReadResult> done) {
-  read_into(object, offset, count, {}, std::move(done));
-}
-
-void CachedStore::read_into(const layout::ObjectId& object, std::uint64_t offset,
-                            std::uint32_t count, Buffer room, Done<ReadResult> done) {
+void CachedStore::read(StoreRead what, Done<ReadResult> done) {
+  if (what.uncached) return beneath_.read(std::move(what), std::move(done));
   auto op = std::make_unique<ReadOp>();
-  op->object = object;
-  op->offset = op->from = offset;
-  op->count = op->size =
-      room.empty() ? count : static_cast<std::uint32_t>(std::min<std::size_t>(count, room.size()));
-  op->room = std::move(room);
+  op->object = what.object;
+  op->offset = op->from = what.offset;
+  op->count = op->size = what.count;
+  op->room = std::move(what.room);
   op->done = std::move(done);
-  if (count == 0 || offset > kMaxOffset) return read_beneath(std::move(op));
-  if (auto found = cache_.find(area_, object, offset, op->count, op->fill)) {
+  if (op->count == 0 || op->offset > kMaxOffset) return read_beneath(std::move(op));
+  if (auto found = cache_.find(area_, op->object, op->offset, op->count, op->fill)) {
     return op->answer(std::move(*found));
   }
   if (op->fill) {
-    const std::uint64_t begin = offset / kBlock * kBlock;
-    const std::uint64_t end = (offset + op->count + kBlock - 1) / kBlock * kBlock;
+    const std::uint64_t begin = op->offset / kBlock * kBlock;
+    const std::uint64_t end = (op->offset + op->count + kBlock - 1) / kBlock * kBlock;
     if (end - begin <= kMaxRead) {
       op->from = begin;
       op->size = static_cast<std::uint32_t>(end - begin);
@@ -102,16 +86,11 @@ void CachedStore::read_into(const layout::ObjectId& object, std::uint64_t offset
 }
 
 void CachedStore::read_beneath(std::unique_ptr<ReadOp> op) {
-  const ReadOp& what = *op;
-  Buffer room;
-  if (!op->wider()) room = std::move(op->room);
-  auto done = [this, op = std::move(op)](Result<ReadResult> result) mutable {
+  StoreRead what{.object = op->object, .offset = op->from, .count = op->size};
+  if (!op->wider()) what.room = std::move(op->room);
+  beneath_.read(std::move(what), [this, op = std::move(op)](Result<ReadResult> result) mutable {
     read_done(std::move(op), std::move(result));
-  };
-  if (room.empty()) {
-    return beneath_.read(what.object, what.from, what.size, std::move(done));
-  }
-  beneath_.read_into(what.object, what.from, what.size, std::move(room), std::move(done));
+  });
 }
 
 void CachedStore::read_done(std::unique_ptr<ReadOp> op, Result<ReadResult> result) {
@@ -151,30 +130,13 @@ Store::Done<WriteResult> CachedStore::ending_write(BlockCache::Ticket change, st
   };
 }
 
-void CachedStore::write(const layout::ObjectId& object, std::uint64_t offset,
-                        std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  std::uint64_t size = 0;
-  for (const Buffer& piece : data) size += piece.size();
-  auto change =
-      cache_.begin_change(area_, object, offset, end_of(offset, size), BlockCache::Kind::kWrite);
+void CachedStore::write(StoreWrite what, Done<WriteResult> done) {
+  auto change = cache_.begin_change(area_, what.object, what.offset,
+                                    end_of(what.offset, what.size()), BlockCache::Kind::kWrite);
   std::vector<Buffer> handles;
-  if (change.has_blocks()) {
-    for (const Buffer& piece : data) {
-      auto shared = piece.share(0, piece.size());
-      WEFT_ASSERT(shared.has_value());
-      handles.push_back(std::move(*shared));
-    }
-  }
-  beneath_.write(object, offset, std::move(data), wanted,
-                 ending_write(std::move(change), offset, std::move(handles), std::move(done)));
-}
-
-void CachedStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                              Stability wanted, Done<WriteResult> done) {
-  auto change = cache_.begin_change(area_, object, offset, end_of(offset, data.size()),
-                                    BlockCache::Kind::kWrite);
-  beneath_.write_piped(object, offset, std::move(data), wanted,
-                       ending_write(std::move(change), offset, {}, std::move(done)));
+  if (change.has_blocks()) handles = share_all(what.data);
+  auto ended = ending_write(std::move(change), what.offset, std::move(handles), std::move(done));
+  beneath_.write(std::move(what), std::move(ended));
 }
 
 void CachedStore::truncate(const layout::ObjectId& object, std::uint64_t size,

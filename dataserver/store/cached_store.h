@@ -4,8 +4,8 @@
 // (direct I/O). What is read comes in whole blocks (block_cache.h), so a small read asks for
 // somewhat more than it needs; if the store beneath cannot give that, it is asked for the rest
 // alone. Writes go through: they are answered when the store beneath has answered, and are kept
-// only where the blocks were kept already. With bytes still in the kernel (write_piped) blocks are
-// dropped instead, so that nothing is copied for their sake.
+// only where the blocks were kept already. With bytes still in the kernel blocks are dropped
+// instead, so that nothing is copied for their sake.
 //
 // Nobody else may change what the store beneath has. At a target nobody can: each data server has a
 // name space of its own there (targets/spaces.h), named by its store's identity, whose folder is
@@ -13,8 +13,8 @@
 // target answers a new one. Behind a target's own caches there is only its own file store. Parity
 // groups write to their members below this, but never bytes that read otherwise.
 //
-// What must see the disk goes by read_uncached(): scrubs, comparisons of copies, and what other
-// data servers read. Listing, stat and commit pass through.
+// Reads that must see the disk go beneath (StoreRead::uncached): scrubs, comparisons of copies, and
+// what other data servers read.
 //
 // Threading, verifiers, memory: as the store beneath, and block_cache.h. A completion runs on the
 // thread that began the operation; from memory, before the call returns.
@@ -23,55 +23,25 @@
 #pragma once
 
 #include "dataserver/store/block_cache.h"
-#include "dataserver/store/store.h"
+#include "dataserver/store/store_over.h"
 
 namespace weft::ds {
 
-class CachedStore final : public Store {
+class CachedStore final : public StoreOver {
  public:
   CachedStore(Store& beneath, BlockCache& cache)
-      : beneath_(beneath), cache_(cache), area_(cache, beneath) {}
+      : StoreOver(beneath), cache_(cache), area_(cache, beneath) {}
 
-  void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
-                 std::uint32_t count) override {
-    beneath_.note_read(client, object, offset, count);
-  }
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override;
-  void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                 Buffer room, Done<ReadResult> done) override;
-  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ReadResult> done) override {
-    beneath_.read_uncached(object, offset, count, std::move(done));
-  }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override;
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) override;
-  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
-  void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override {
-    beneath_.commit(object, std::move(done));
-  }
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override;
+  void write(StoreWrite what, Done<WriteResult> done) override;
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
-  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override {
-    beneath_.stat(object, std::move(done));
-  }
-  // A change is in the store beneath before it is answered.
-  void next_data(const layout::ObjectId& object, std::uint64_t offset,
-                 Done<DataRun> done) override {
-    beneath_.next_data(object, offset, std::move(done));
-  }
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override;
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
              Done<void> done) override;
-  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override {
-    beneath_.list(from, max, std::move(done));
-  }
-  [[nodiscard]] WriteVerifier verifier() const override { return beneath_.verifier(); }
-  [[nodiscard]] bool settled() const override { return beneath_.settled(); }
-  [[nodiscard]] Result<StoreStat> usage() const override { return beneath_.usage(); }
 
  private:
   struct ReadOp;
@@ -83,7 +53,6 @@ class CachedStore final : public Store {
   [[nodiscard]] Done<WriteResult> ending_write(BlockCache::Ticket change, std::uint64_t offset,
                                                std::vector<Buffer> data, Done<WriteResult> done);
 
-  Store& beneath_;
   BlockCache& cache_;
   BlockCache::Area area_;
 };

@@ -212,47 +212,24 @@ void EmulatedStore::answer_at(TimePoint when, Result<T> result, Done<T> done) {
                         const boost::system::error_code&) mutable { done(std::move(result)); });
 }
 
-Store::Done<ReadResult> EmulatedStore::after_read(const layout::ObjectId& object,
-                                                  std::uint64_t offset, Done<ReadResult> done) {
-  return [this, object, offset, done = std::move(done)](Result<ReadResult> result) mutable {
+void EmulatedStore::read(StoreRead what, Done<ReadResult> done) {
+  auto late = [this, object = what.object, offset = what.offset,
+               done = std::move(done)](Result<ReadResult> result) mutable {
     if (!result) return done(std::move(result));
     const TimePoint when = disk_.read(object, offset, result->payload.size());
     answer_at<ReadResult>(when, std::move(result), std::move(done));
   };
+  beneath_.read(std::move(what), std::move(late));
 }
 
-Store::Done<WriteResult> EmulatedStore::after_write(const layout::ObjectId& object,
-                                                    std::uint64_t offset, Stability wanted,
-                                                    Done<WriteResult> done) {
-  return
-      [this, object, offset, wanted, done = std::move(done)](Result<WriteResult> result) mutable {
-        if (!result) return done(std::move(result));
-        const TimePoint when = disk_.write(object, offset, result->bytes, wanted);
-        answer_at<WriteResult>(when, std::move(result), std::move(done));
-      };
-}
-
-void EmulatedStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                         Done<ReadResult> done) {
-  beneath_.read(object, offset, count, after_read(object, offset, std::move(done)));
-}
-
-void EmulatedStore::read_into(const layout::ObjectId& object, std::uint64_t offset,
-                              std::uint32_t count, Buffer room, Done<ReadResult> done) {
-  beneath_.read_into(object, offset, count, std::move(room),
-                     after_read(object, offset, std::move(done)));
-}
-
-void EmulatedStore::write(const layout::ObjectId& object, std::uint64_t offset,
-                          std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  beneath_.write(object, offset, std::move(data), wanted,
-                 after_write(object, offset, wanted, std::move(done)));
-}
-
-void EmulatedStore::write_piped(const layout::ObjectId& object, std::uint64_t offset,
-                                PipedBytes data, Stability wanted, Done<WriteResult> done) {
-  beneath_.write_piped(object, offset, std::move(data), wanted,
-                       after_write(object, offset, wanted, std::move(done)));
+void EmulatedStore::write(StoreWrite what, Done<WriteResult> done) {
+  auto late = [this, object = what.object, offset = what.offset, wanted = what.wanted,
+               done = std::move(done)](Result<WriteResult> result) mutable {
+    if (!result) return done(std::move(result));
+    const TimePoint when = disk_.write(object, offset, result->bytes, wanted);
+    answer_at<WriteResult>(when, std::move(result), std::move(done));
+  };
+  beneath_.write(std::move(what), std::move(late));
 }
 
 void EmulatedStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {
@@ -263,28 +240,9 @@ void EmulatedStore::commit(const layout::ObjectId& object, Done<WriteVerifier> d
       });
 }
 
-void EmulatedStore::truncate(const layout::ObjectId& object, std::uint64_t size,
-                             Done<ObjectStat> done) {
-  beneath_.truncate(object, size, std::move(done));
-}
-
 void EmulatedStore::remove(const layout::ObjectId& object, Done<void> done) {
   disk_.remove(object);
   beneath_.remove(object, std::move(done));
-}
-
-void EmulatedStore::stat(const layout::ObjectId& object, Done<ObjectStat> done) {
-  beneath_.stat(object, std::move(done));
-}
-
-void EmulatedStore::allocate(const layout::ObjectId& object, std::uint64_t offset,
-                             std::uint64_t size, Done<void> done) {
-  beneath_.allocate(object, offset, size, std::move(done));
-}
-
-void EmulatedStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
-                          Done<void> done) {
-  beneath_.punch(object, offset, size, std::move(done));
 }
 
 }  // namespace weft::ds

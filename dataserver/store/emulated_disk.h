@@ -34,7 +34,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "dataserver/store/store.h"
+#include "dataserver/store/store_over.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 
@@ -110,50 +110,24 @@ class EmulatedDisk {
 };
 
 // A store whose answers come when the disk has done what they are about. Many may share one disk.
-class EmulatedStore final : public Store {
+// What is about names and space is as fast as it is.
+class EmulatedStore final : public StoreOver {
  public:
   // Both outlive it.
   EmulatedStore(Store& beneath, EmulatedDisk& disk, Clock& clock)
-      : beneath_(beneath), disk_(disk), clock_(clock) {}
+      : StoreOver(beneath), disk_(disk), clock_(clock) {}
 
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override;
-  void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                 Buffer room, Done<ReadResult> done) override;
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override;
-  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) override;
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override;
+  void write(StoreWrite what, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
-  void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
-  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override;
-  // As fast as it is, as names are.
-  void next_data(const layout::ObjectId& object, std::uint64_t offset,
-                 Done<DataRun> done) override {
-    beneath_.next_data(object, offset, std::move(done));
-  }
-  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
-                Done<void> done) override;
-  void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
-             Done<void> done) override;
-  [[nodiscard]] WriteVerifier verifier() const override { return beneath_.verifier(); }
-  // As fast as it is: names are not on the arm.
-  void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override {
-    beneath_.list(from, max, std::move(done));
-  }
-  [[nodiscard]] Result<StoreStat> usage() const override { return beneath_.usage(); }
 
  private:
   template <class T>
   void answer_at(TimePoint when, Result<T> result, Done<T> done);
-  [[nodiscard]] Done<ReadResult> after_read(const layout::ObjectId& object, std::uint64_t offset,
-                                            Done<ReadResult> done);
-  [[nodiscard]] Done<WriteResult> after_write(const layout::ObjectId& object, std::uint64_t offset,
-                                              Stability wanted, Done<WriteResult> done);
 
-  Store& beneath_;
   EmulatedDisk& disk_;
   Clock& clock_;
 };

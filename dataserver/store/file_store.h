@@ -77,20 +77,10 @@ class FileStore final : public Store {
   // After it, or an error from it, only destruction.
   [[nodiscard]] Result<> close();
 
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override;
-  void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                 Buffer room, Done<ReadResult> done) override;
-  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ReadResult> done) override;
-  [[nodiscard]] Result<OwnedFd> reader(const layout::ObjectId& object) override;
-  [[nodiscard]] Result<OwnedFd> writer(const layout::ObjectId& object) override;
-  void writer_left(Done<void> done) override;
-  [[nodiscard]] bool takes_pipes() const override { return options_.mode == IoMode::kBuffered; }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override;
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) override;
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override;
+  void write(StoreWrite what, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
@@ -103,6 +93,20 @@ class FileStore final : public Store {
   void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
   [[nodiscard]] WriteVerifier verifier() const override { return verifier_.load(); }
   [[nodiscard]] Result<StoreStat> usage() const override;
+
+  // Whether large writes had best come with their bytes still in the kernel.
+  [[nodiscard]] bool takes_pipes() const { return options_.mode == IoMode::kBuffered; }
+  // For who reads past this store what is in the page cache: a descriptor of the object, for
+  // reading only, of which the file is what read() reads, and the file's end the object's.
+  // kNotFound: the object is not open just now. kNotSupported: reads have to come this way.
+  [[nodiscard]] Result<OwnedFd> reader(const layout::ObjectId& object);
+  // For who writes past this store as well: the same, for writing too. From then on commit() syncs
+  // whether this store knows of something to sync or not, and what verifier() says does not outlive
+  // the process.
+  [[nodiscard]] Result<OwnedFd> writer(const layout::ObjectId& object);
+  // Somebody who had such descriptors is gone, maybe without a commit: what they wrote is synced,
+  // and when that fails, data was lost. verifier() says so before `done` is called.
+  void writer_left(Done<void> done);
 
   // Whether no worker thread has anything to do for an operation. With idle rings, and nobody to
   // start new ones, no operation is in flight.
@@ -137,7 +141,6 @@ class FileStore final : public Store {
   [[nodiscard]] Result<OwnedFd> open_again(const layout::ObjectId& object, int access);
 
   // file_store_read.cc
-  void start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op);
   void read_file(std::unique_ptr<ReadOp> op);
   void read_past_cache(std::unique_ptr<ReadOp> op);
   [[nodiscard]] Result<> find_memory(ReadOp& op, std::uint64_t first, std::uint64_t last);
@@ -147,7 +150,6 @@ class FileStore final : public Store {
   static void finish_read(std::unique_ptr<ReadOp> op);
 
   // file_store_write.cc
-  void start_write(const layout::ObjectId& object, std::unique_ptr<WriteOp> op);
   void write_file(std::unique_ptr<WriteOp> op);
   void write_spliced(std::unique_ptr<WriteOp> op);
   void write_inline(std::unique_ptr<WriteOp> op);

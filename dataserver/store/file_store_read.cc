@@ -20,33 +20,19 @@ Result<std::uint64_t> size_of_file(int fd) {
 
 }  // namespace
 
-void FileStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ReadResult> done) {
+void FileStore::read(StoreRead what, Done<ReadResult> done) {
+  WEFT_ASSERT(what.room.empty() || what.room.size() >= what.count);
   auto op = std::make_unique<ReadOp>();
-  op->offset = offset;
-  op->count = count;
+  op->offset = what.offset;
+  op->count = what.count;
+  op->room = std::move(what.room);
+  op->uncached = what.uncached;
   op->done = std::move(done);
-  start_read(object, std::move(op));
-}
-
-void FileStore::read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                          Buffer room, Done<ReadResult> done) {
-  auto op = std::make_unique<ReadOp>();
-  op->offset = offset;
-  op->count = static_cast<std::uint32_t>(std::min<std::size_t>(count, room.size()));
-  op->room = std::move(room);
-  op->done = std::move(done);
-  start_read(object, std::move(op));
-}
-
-void FileStore::read_uncached(const layout::ObjectId& object, std::uint64_t offset,
-                              std::uint32_t count, Done<ReadResult> done) {
-  auto op = std::make_unique<ReadOp>();
-  op->offset = offset;
-  op->count = count;
-  op->done = std::move(done);
-  op->uncached = true;
-  start_read(object, std::move(op));
+  with_file(what.object, false, [this, op = std::move(op)](Result<FilePtr> file) mutable {
+    if (!file) return op->done(pass(file));
+    op->file = std::move(*file);
+    read_file(std::move(op));
+  });
 }
 
 Result<OwnedFd> FileStore::reader(const layout::ObjectId& object) {
@@ -72,14 +58,6 @@ Result<OwnedFd> FileStore::open_again(const layout::ObjectId& object, int access
   OwnedFd opened(::open(path.c_str(), access | O_CLOEXEC));
   if (!opened) return fail_file(errno, "open an object once more");
   return opened;
-}
-
-void FileStore::start_read(const layout::ObjectId& object, std::unique_ptr<ReadOp> op) {
-  with_file(object, false, [this, op = std::move(op)](Result<FilePtr> file) mutable {
-    if (!file) return op->done(pass(file));
-    op->file = std::move(*file);
-    read_file(std::move(op));
-  });
 }
 
 void FileStore::read_file(std::unique_ptr<ReadOp> op) {

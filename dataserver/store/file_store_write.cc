@@ -27,37 +27,23 @@ std::span<const iovec> FileStore::WriteOp::rest() const {
   return {vectors.data() + next, count};
 }
 
-void FileStore::write(const layout::ObjectId& object, std::uint64_t offset,
-                      std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  auto op = std::make_unique<WriteOp>();
-  op->offset = offset;
-  op->data = std::move(data);
-  op->wanted = wanted;
-  op->done = std::move(done);
-  for (const Buffer& piece : op->data) op->total += piece.size();
-  start_write(object, std::move(op));
-}
-
-void FileStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                            Stability wanted, Done<WriteResult> done) {
-  if (options_.mode == IoMode::kDirect || throttle_.active(steady_now_ns())) {
-    return Store::write_piped(object, offset, std::move(data), wanted, std::move(done));
+void FileStore::write(StoreWrite what, Done<WriteResult> done) {
+  const bool piped = !what.piped.empty();
+  if (piped && (options_.mode == IoMode::kDirect || throttle_.active(steady_now_ns()))) {
+    if (auto moved = what.to_memory(); !moved) return done(pass(moved));
   }
   auto op = std::make_unique<WriteOp>();
-  op->offset = offset;
-  op->total = data.size();
-  op->piped = std::move(data);
-  op->wanted = wanted;
+  op->offset = what.offset;
+  op->total = what.size();
+  op->data = std::move(what.data);
+  op->piped = std::move(what.piped);
+  op->wanted = what.wanted;
   op->done = std::move(done);
-  start_write(object, std::move(op));
-}
-
-void FileStore::start_write(const layout::ObjectId& object, std::unique_ptr<WriteOp> op) {
   constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
   if (op->total > kMaxOffset || op->offset > kMaxOffset - op->total) {
     return op->done(fail(Errc::kFileTooLarge, "a write beyond what a file can hold"));
   }
-  with_file(object, true, [this, op = std::move(op)](Result<FilePtr> file) mutable {
+  with_file(what.object, true, [this, op = std::move(op)](Result<FilePtr> file) mutable {
     if (!file) return op->done(pass(file));
     op->file = std::move(*file);
     write_file(std::move(op));

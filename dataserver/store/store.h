@@ -11,8 +11,8 @@
 // the owner's promise: a store is destroyed only after its last completion (close() waits).
 //
 // Ownership: write() takes over the payload's buffers and lets go of them when the bytes are in
-// the store's hands; nothing is copied on the way. read() returns pieces the caller may hold as
-// long as it likes.
+// the store's hands; nothing is copied on the way, but by a link that must look at bytes that are
+// still in the kernel. read() returns pieces the caller may hold as long as it likes.
 //
 // Durability: a write answered with Stability::kUnstable may be lost when this process or machine
 // dies; the write verifier then changes. After commit(), or a write answered kDataSync/kFileSync,
@@ -65,6 +65,33 @@ struct StoreStat {
   std::uint64_t objects = 0;
 };
 
+// A read, and how it is to be done.
+struct StoreRead {
+  layout::ObjectId object;
+  std::uint64_t offset = 0;
+  std::uint32_t count = 0;
+  // Memory of the caller's for the bytes; empty: the store finds some. At least `count` bytes, and
+  // if it begins at a page, best whole blocks of 4096 around the range. The payload is then one
+  // slice of it, or nothing.
+  Buffer room = {};
+  // Of what the disk has: no link answers from memory of its own, or keeps what is read. For who
+  // looks whether the disk still has it.
+  bool uncached = false;
+};
+
+// A write.
+struct StoreWrite {
+  layout::ObjectId object;
+  std::uint64_t offset = 0;
+  std::vector<Buffer> data = {};
+  PipedBytes piped = {};  // the bytes are still in the kernel, and `data` is empty
+  Stability wanted = Stability::kUnstable;
+
+  [[nodiscard]] std::uint64_t size() const;
+  // All bytes are in `data` afterwards. kBusy when memory is short.
+  [[nodiscard]] Result<> to_memory();
+};
+
 constexpr std::uint64_t kNoData = std::numeric_limits<std::uint64_t>::max();
 
 // A run of bytes of an object that may be other than zeros. What is between where was asked and its
@@ -99,53 +126,24 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
-  // A client is about to read this. For links that learn from who reads what after what; a read
-  // that no client asked for is not told.
-  virtual void note_read(std::uint64_t /*client*/, const layout::ObjectId& /*object*/,
-                         std::uint64_t /*offset*/, std::uint32_t /*count*/) {}
   // kNotFound when the object does not exist; an empty payload at or past its end.
-  virtual void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                    Done<ReadResult> done) = 0;
-  // The same into room that the caller has: at least `count` bytes, and if it begins at a page,
-  // best whole blocks of 4096 around the range. The payload is one slice of the room, or nothing.
-  virtual void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                         Buffer room, Done<ReadResult> done);
-  // As read(), of what the disk has: no link answers from memory of its own, or keeps what is read.
-  // For who looks whether the disk still has it.
-  virtual void read_uncached(const layout::ObjectId& object, std::uint64_t offset,
-                             std::uint32_t count, Done<ReadResult> done) {
-    read(object, offset, count, std::move(done));
+  virtual void read(StoreRead what, Done<ReadResult> done) = 0;
+  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
+            Done<ReadResult> done) {
+    read({.object = object, .offset = offset, .count = count}, std::move(done));
   }
-  // For who reads past this store what is in the page cache: a descriptor of the object, for
-  // reading only, of which the file is what read() reads, and the file's end the object's.
-  // kNotFound: the object is not open just now. kNotSupported: reads have to come this way.
-  [[nodiscard]] virtual Result<OwnedFd> reader(const layout::ObjectId& /*object*/) {
-    return fail(Errc::kNotSupported, "objects that are read through their store only");
-  }
-  // For who writes past this store as well: the same, for writing too. From then on commit() syncs
-  // whether this store knows of something to sync or not, and what verifier() says does not outlive
-  // the process.
-  [[nodiscard]] virtual Result<OwnedFd> writer(const layout::ObjectId& /*object*/) {
-    return fail(Errc::kNotSupported, "objects that are written through their store only");
-  }
-  // Somebody who had such descriptors is gone, maybe without a commit: what they wrote is synced,
-  // and when that fails, data was lost. verifier() says so before `done` is called.
-  virtual void writer_left(Done<void> done) { done(Result<>{}); }
-  // Whether large writes had best come with their bytes still in the kernel (write_piped()).
-  [[nodiscard]] virtual bool takes_pipes() const { return false; }
   // Creates the object on first write. kNoSpace, kIo, kFileTooLarge: nothing is promised of the
   // range then, and nothing outside it changed.
-  virtual void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-                     Stability wanted, Done<WriteResult> done) = 0;
-  // The same with bytes that are still in the kernel. A link that must look at them, or write them
-  // twice, leaves this as it is.
-  virtual void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                           Stability wanted, Done<WriteResult> done) {
-    auto buffer = data.to_buffer();
-    if (!buffer) return done(pass(buffer));
-    std::vector<Buffer> pieces;
-    pieces.push_back(std::move(*buffer));
-    write(object, offset, std::move(pieces), wanted, std::move(done));
+  virtual void write(StoreWrite what, Done<WriteResult> done) = 0;
+  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
+             Stability wanted, Done<WriteResult> done) {
+    write({.object = object, .offset = offset, .data = std::move(data), .wanted = wanted},
+          std::move(done));
+  }
+  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
+                   Stability wanted, Done<WriteResult> done) {
+    write({.object = object, .offset = offset, .piped = std::move(data), .wanted = wanted},
+          std::move(done));
   }
   // The whole object. The verifier is the one unstable writes were answered with unless data was
   // lost since. Success with nothing written is success; kNotFound is not an error here.
@@ -181,5 +179,9 @@ class Store {
   [[nodiscard]] virtual bool settled() const { return true; }
   [[nodiscard]] virtual Result<StoreStat> usage() const = 0;
 };
+
+// For a store that reads into memory of its own: a completion that brings what was read into `room`
+// before `done` has it. `done` as it is when there is no room.
+[[nodiscard]] Store::Done<ReadResult> into_room(Buffer room, Store::Done<ReadResult> done);
 
 }  // namespace weft::ds

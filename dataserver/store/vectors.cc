@@ -2,7 +2,21 @@
 
 #include <algorithm>
 
+#include "rpc/base/assert.h"
+
 namespace weft::ds {
+
+std::vector<Buffer> share_all(std::span<const Buffer> data) {
+  std::vector<Buffer> shared;
+  shared.reserve(data.size());
+  for (const Buffer& piece : data) {
+    if (piece.empty()) continue;
+    auto part = piece.share(0, piece.size());
+    WEFT_ASSERT(part.has_value());
+    shared.push_back(std::move(*part));
+  }
+  return shared;
+}
 
 std::vector<iovec> vectors_of(std::span<const Buffer> data) {
   std::vector<iovec> vectors;

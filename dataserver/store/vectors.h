@@ -1,4 +1,4 @@
-// Buffers as writev(2) wants them.
+// Several buffers together: shared, and as writev(2) wants them.
 //
 // Threading: pure functions.
 #pragma once
@@ -12,6 +12,8 @@
 
 namespace weft::ds {
 
+// The same bytes once more, of all that are not empty.
+[[nodiscard]] std::vector<Buffer> share_all(std::span<const Buffer> data);
 // Of all that are not empty; they point into the buffers.
 [[nodiscard]] std::vector<iovec> vectors_of(std::span<const Buffer> data);
 // What is left of them when the first `bytes` are done. Precondition: there are so many.

@@ -68,8 +68,12 @@ Task<Result<>> Sealer::sum_touched(SumTable::Due& due) {
     auto room = parts_.pool.allocate(count);
     if (!room) co_return pass(room);
     auto read = co_await call<Result<ReadResult>>([&](auto done) {
-      if (lost) return parts_.beneath.read_uncached(due.object, from, count, std::move(done));
-      parts_.beneath.read_into(due.object, from, count, std::move(*room), std::move(done));
+      parts_.beneath.read({.object = due.object,
+                           .offset = from,
+                           .count = count,
+                           .room = std::move(*room),
+                           .uncached = lost},
+                          std::move(done));
     });
     if (!read && !(read.error() == Errc::kNotFound)) co_return pass(read);
     const Payload& payload = read ? std::as_const(read->payload) : nothing;

@@ -18,20 +18,8 @@ constexpr std::uint64_t blocks_to(std::uint64_t offset) {
 
 }  // namespace
 
-struct SummedStore::Reading {
-  Object object;
-  std::uint64_t offset = 0;
-  std::uint32_t count = 0;
-  Buffer room;
-  bool uncached = false;
-  [[nodiscard]] std::uint64_t first() const { return offset / kParityBlock; }
-  [[nodiscard]] std::uint64_t end() const {
-    return (offset + count + kParityBlock - 1) / kParityBlock;
-  }
-};
-
 SummedStore::SummedStore(Store& beneath, BufferPool& pool, Options options)
-    : beneath_(beneath),
+    : StoreOver(beneath),
       pool_(pool),
       options_(options),
       kept_(beneath, pool),
@@ -67,57 +55,20 @@ Result<StoreStat> SummedStore::usage() const {
 
 // --- Reading -------------------------------------------------------------------------------------
 
-void SummedStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                       Done<ReadResult> done) {
-  spawn(read_checked({.object = object, .offset = offset, .count = count, .room = {}}),
-        std::move(done));
+void SummedStore::read(StoreRead what, Done<ReadResult> done) {
+  spawn(read_checked(std::move(what)), std::move(done));
 }
 
-void SummedStore::read_into(const layout::ObjectId& object, std::uint64_t offset,
-                            std::uint32_t count, Buffer room, Done<ReadResult> done) {
-  count = static_cast<std::uint32_t>(std::min<std::size_t>(count, room.size()));
-  spawn(read_checked({.object = object, .offset = offset, .count = count, .room = std::move(room)}),
-        std::move(done));
-}
-
-void SummedStore::read_uncached(const layout::ObjectId& object, std::uint64_t offset,
-                                std::uint32_t count, Done<ReadResult> done) {
-  spawn(read_checked(
-            {.object = object, .offset = offset, .count = count, .room = {}, .uncached = true}),
-        std::move(done));
-}
-
-// The blocks of the range, into as much of `into` as they take.
-Task<Result<ReadResult>> SummedStore::read_blocks(const Reading& what, Buffer& into) {
-  const std::uint64_t at = what.first() * kParityBlock;
-  const auto size = static_cast<std::uint32_t>(what.end() * kParityBlock - at);
-  auto room = into.share(0, size);
-  if (!room) co_return pass(room);
-  if (!what.uncached) {
-    co_return co_await call<Result<ReadResult>>([&](auto done) {
-      beneath_.read_into(what.object, at, size, std::move(*room), std::move(done));
-    });
-  }
-  auto read = co_await call<Result<ReadResult>>(
-      [&](auto done) { beneath_.read_uncached(what.object, at, size, std::move(done)); });
-  if (!read) co_return pass(read);
-  auto bytes = read->payload.flatten();
-  if (!bytes) co_return pass(bytes);
-  std::ranges::copy(*bytes, room->data());
-  read->payload = {};
-  room->truncate(bytes->size());
-  if (!bytes->empty()) read->payload.append(std::move(*room));
-  co_return read;
-}
-
-Task<Result<ReadResult>> SummedStore::read_checked(Reading what) {
+// Whole blocks, of which all are checked.
+Task<Result<ReadResult>> SummedStore::read_checked(StoreRead what) {
   constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max() - kSumRegion;
   if (what.count == 0 || what.offset > kMaxOffset) {
     co_return co_await call<Result<ReadResult>>(
-        [&](auto done) { beneath_.read(what.object, what.offset, what.count, std::move(done)); });
+        [&](auto done) { beneath_.read(std::move(what), std::move(done)); });
   }
+  const std::uint64_t first = what.offset / kParityBlock;
   const std::uint64_t skip = what.offset % kParityBlock;
-  const std::uint64_t size = (what.end() - what.first()) * kParityBlock;
+  const std::uint64_t size = (blocks_to(what.offset + what.count) - first) * kParityBlock;
   const bool in_room = what.room.size() >= size &&
                        reinterpret_cast<std::uintptr_t>(what.room.data()) % kParityBlock == 0;
   Buffer blocks;
@@ -130,17 +81,26 @@ Task<Result<ReadResult>> SummedStore::read_checked(Reading what) {
   }
   std::optional<std::uint64_t> bad;
   for (int tries = 0; tries < kTries; ++tries) {
-    auto read = co_await read_blocks(what, blocks);
+    auto room = blocks.share(0, static_cast<std::size_t>(size));
+    if (!room) co_return pass(room);
+    auto read = co_await call<Result<ReadResult>>([&](auto done) {
+      beneath_.read({.object = what.object,
+                     .offset = first * kParityBlock,
+                     .count = static_cast<std::uint32_t>(size),
+                     .room = std::move(*room),
+                     .uncached = what.uncached},
+                    std::move(done));
+    });
     if (!read) co_return read;
     const std::size_t have = read->payload.size();
     read->payload = {};
     if (have <= skip) co_return read;
-    const std::uint64_t end = what.first() + (have + kParityBlock - 1) / kParityBlock;
-    auto sums = co_await read_sums(what.object, what.first(), end);
+    const std::uint64_t end = first + (have + kParityBlock - 1) / kParityBlock;
+    auto sums = co_await read_sums(what.object, first, end);
     if (!sums) co_return pass(sums);
-    bad = misfit(what.object, what.first(), blocks.span().first(have), *sums);
+    bad = misfit(what.object, first, blocks.span().first(have), *sums);
     if (bad) continue;
-    if (what.uncached) static_cast<void>(co_await adopt(what.object, what.first(), end, *sums));
+    if (what.uncached) static_cast<void>(co_await adopt(what.object, first, end, *sums));
     auto piece = blocks.share(static_cast<std::size_t>(skip),
                               std::min<std::size_t>(what.count, have - skip));
     if (!piece) co_return pass(piece);
@@ -213,19 +173,25 @@ Task<Result<>> SummedStore::adopt(Object object, std::uint64_t first, std::uint6
 
 // --- Writes --------------------------------------------------------------------------------------
 
-template <class Go>
-void SummedStore::write_by(const Object& object, std::uint64_t offset, std::uint64_t size, Go go,
-                           Done<WriteResult> done) {
-  if (size == 0 || size > kMost || offset > kMost - size) return go(std::move(done));
+void SummedStore::write(StoreWrite what, Done<WriteResult> done) {
+  const std::uint64_t offset = what.offset;
+  const std::uint64_t size = what.size();
+  if (size == 0 || size > kMost || offset > kMost - size) {
+    return beneath_.write(std::move(what), std::move(done));
+  }
   const SumTable::Blocks blocks{.first = offset / kParityBlock,
                                 .end = blocks_to(offset + size),
                                 .part_of_first = offset % kParityBlock != 0,
                                 .part_of_last = (offset + size) % kParityBlock != 0};
-  auto begun = [this, object, blocks, go = std::move(go)](Done<WriteResult> then) mutable {
-    go([this, object, blocks, then = std::move(then)](Result<WriteResult> result) mutable {
+  const Object object = what.object;
+  // When the disk may have bytes that its checksums are not of.
+  auto begun = [this, object, blocks, what = std::move(what)](Done<WriteResult> then) mutable {
+    auto ended = [this, object, blocks,
+                  then = std::move(then)](Result<WriteResult> result) mutable {
       table_.end_write(object, blocks, sealer_.now());
       then(std::move(result));
-    });
+    };
+    beneath_.write(std::move(what), std::move(ended));
   };
   if (table_.begin_at_once(object, blocks, sealer_.now())) return begun(std::move(done));
   spawn(prepare(object, offset, size, blocks),
@@ -233,29 +199,6 @@ void SummedStore::write_by(const Object& object, std::uint64_t offset, std::uint
           if (!ready) return done(pass(ready));
           begun(std::move(done));
         });
-}
-
-void SummedStore::write(const layout::ObjectId& object, std::uint64_t offset,
-                        std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  std::uint64_t size = 0;
-  for (const Buffer& piece : data) size += piece.size();
-  write_by(
-      object, offset, size,
-      [this, object, offset, wanted, data = std::move(data)](Done<WriteResult> then) mutable {
-        beneath_.write(object, offset, std::move(data), wanted, std::move(then));
-      },
-      std::move(done));
-}
-
-void SummedStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                              Stability wanted, Done<WriteResult> done) {
-  const std::uint64_t size = data.size();
-  write_by(
-      object, offset, size,
-      [this, object, offset, wanted, data = std::move(data)](Done<WriteResult> then) mutable {
-        beneath_.write_piped(object, offset, std::move(data), wanted, std::move(then));
-      },
-      std::move(done));
 }
 
 Task<Result<>> SummedStore::prepare(Object object, std::uint64_t offset, std::uint64_t size,

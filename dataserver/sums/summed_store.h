@@ -24,7 +24,7 @@
 //            are written stable. A write that comes in between makes it start again; while the
 //            checksums are on their way to the disk, writes to the object wait.
 //   a crash  leaves regions unknown that were not sealed: 16 MiB around each write of the last
-//            seconds. They are sealed when a scrub reads them (read_uncached()), as they are then:
+//            seconds. They are sealed as they are when a scrub reads them (StoreRead::uncached):
 //            whether they are right is what the scrub's comparison with the partner says.
 //   a cut    (truncate, punch, remove) makes the checksums of what goes unknown, durably, first. Of
 //            a block that goes in part, too, and it is sealed later; but it is compared before, and
@@ -52,7 +52,7 @@
 #include <span>
 #include <vector>
 
-#include "dataserver/store/store.h"
+#include "dataserver/store/store_over.h"
 #include "dataserver/sums/kept_sums.h"
 #include "dataserver/sums/sealer.h"
 #include "dataserver/sums/sum_table.h"
@@ -62,7 +62,7 @@
 
 namespace weft::ds {
 
-class SummedStore final : public Store {
+class SummedStore final : public StoreOver {
  public:
   struct Options {
     std::chrono::seconds idle{5};
@@ -88,52 +88,22 @@ class SummedStore final : public Store {
   // Objects that have checksums.
   [[nodiscard]] std::uint64_t kept_objects() const { return kept_.objects(); }
 
-  void note_read(std::uint64_t client, const layout::ObjectId& object, std::uint64_t offset,
-                 std::uint32_t count) override {
-    beneath_.note_read(client, object, offset, count);
-  }
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override;
-  void read_into(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                 Buffer room, Done<ReadResult> done) override;
-  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ReadResult> done) override;
-  [[nodiscard]] bool takes_pipes() const override { return beneath_.takes_pipes(); }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override;
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) override;
-  void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override {
-    beneath_.commit(object, std::move(done));
-  }
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override;
+  void write(StoreWrite what, Done<WriteResult> done) override;
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
-  void stat(const layout::ObjectId& object, Done<ObjectStat> done) override {
-    beneath_.stat(object, std::move(done));
-  }
-  void next_data(const layout::ObjectId& object, std::uint64_t offset,
-                 Done<DataRun> done) override {
-    beneath_.next_data(object, offset, std::move(done));
-  }
-  // No byte that is there changes.
-  void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
-                Done<void> done) override {
-    beneath_.allocate(object, offset, size, std::move(done));
-  }
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
              Done<void> done) override;
   void list(ListPlace from, std::uint32_t max, Done<ObjectList> done) override;
-  [[nodiscard]] WriteVerifier verifier() const override { return beneath_.verifier(); }
-  [[nodiscard]] bool settled() const override { return beneath_.settled(); }
   [[nodiscard]] Result<StoreStat> usage() const override;
 
  private:
   using Object = layout::ObjectId;
   using Sums = KeptSums::Sums;
-  struct Reading;
 
-  [[nodiscard]] Task<Result<ReadResult>> read_checked(Reading what);
-  [[nodiscard]] Task<Result<ReadResult>> read_blocks(const Reading& what, Buffer& into);
+  [[nodiscard]] Task<Result<ReadResult>> read_checked(StoreRead what);
   // Of the blocks from `first` to `end`, as they are now.
   [[nodiscard]] Task<Result<Sums>> read_sums(Object object, std::uint64_t first, std::uint64_t end);
   // Which of the blocks in `bytes`, the first of which is block `first`, does not fit.
@@ -144,10 +114,6 @@ class SummedStore final : public Store {
   [[nodiscard]] Task<Result<>> adopt(Object object, std::uint64_t first, std::uint64_t end,
                                      const Sums& sums);
 
-  // Calls go(done), which writes, when the disk may have bytes that its checksums are not of.
-  template <class Go>
-  void write_by(const Object& object, std::uint64_t offset, std::uint64_t size, Go go,
-                Done<WriteResult> done);
   [[nodiscard]] Task<Result<>> prepare(Object object, std::uint64_t offset, std::uint64_t size,
                                        SumTable::Blocks blocks);
   // So that the regions of these blocks can come in; theirs stay.
@@ -164,7 +130,6 @@ class SummedStore final : public Store {
   [[nodiscard]] Task<Result<bool>> is_good(Object object, std::uint64_t block);
   [[nodiscard]] Task<Result<>> remove_both(Object object);
 
-  Store& beneath_;
   BufferPool& pool_;
   const Options options_;
   SumTable table_;

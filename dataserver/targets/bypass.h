@@ -56,7 +56,7 @@ class Bypass {
   // Answers from the page cache if it can, as Store::read().
   [[nodiscard]] AtHand<ReadResult> read(const layout::ObjectId& object, std::uint64_t offset,
                                         std::uint32_t count);
-  // As Store::write() and write_piped(), unstable, if it can. Without a result the bytes are as
+  // As Store::write(), unstable, if it can. Without a result the bytes are as
   // they were.
   [[nodiscard]] AtHand<Result<WriteResult>> write(const layout::ObjectId& object,
                                                   std::uint64_t offset,

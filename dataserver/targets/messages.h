@@ -108,8 +108,8 @@ struct TargetRequest {
   std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch; kList: objects
   Stability stability = Stability::kUnstable;
   bool lent = false;      // the data, or the room for it, comes with the record as loans
-  bool uncached = false;  // kRead: Store::read_uncached()
-  // A descriptor of the object is welcome: kRead: Store::reader(); kWrite: Store::writer().
+  bool uncached = false;  // kRead: StoreRead::uncached
+  // A descriptor of the object is welcome: kRead: FileStore::reader(); kWrite: FileStore::writer().
   bool descriptor = false;
   friend bool operator==(const TargetRequest&, const TargetRequest&) = default;
 };

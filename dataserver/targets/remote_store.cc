@@ -162,39 +162,30 @@ void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> 
               });
 }
 
-void RemoteStore::read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                       Done<ReadResult> done) {
-  const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
-  auto at_hand = bypass_.read(object, offset, static_cast<std::uint32_t>(size));
-  if (at_hand.result) {
-    view_.past_bytes.fetch_add(at_hand.result->payload.size(), std::memory_order_relaxed);
-    return done(std::move(*at_hand.result));
+void RemoteStore::read(StoreRead what, Done<ReadResult> done) {
+  const layout::ObjectId object = what.object;
+  done = into_room(std::move(what.room), std::move(done));
+  TargetRequest request{.op = TargetOp::kRead,
+                        .object = object,
+                        .offset = what.offset,
+                        .size = std::min<std::uint64_t>(what.count, kMaxTargetIo),
+                        .uncached = what.uncached};
+  if (!what.uncached) {
+    auto at_hand = bypass_.read(object, what.offset, static_cast<std::uint32_t>(request.size));
+    if (at_hand.result) {
+      view_.past_bytes.fetch_add(at_hand.result->payload.size(), std::memory_order_relaxed);
+      return done(std::move(*at_hand.result));
+    }
+    request.descriptor = at_hand.welcome;
   }
-  read_by({.op = TargetOp::kRead,
-           .object = object,
-           .offset = offset,
-           .size = size,
-           .descriptor = at_hand.welcome},
-          std::move(done));
-}
-
-void RemoteStore::read_uncached(const layout::ObjectId& object, std::uint64_t offset,
-                                std::uint32_t count, Done<ReadResult> done) {
-  const std::uint64_t size = std::min<std::uint64_t>(count, kMaxTargetIo);
-  read_by(
-      {.op = TargetOp::kRead, .object = object, .offset = offset, .size = size, .uncached = true},
-      std::move(done));
-}
-
-void RemoteStore::read_by(TargetRequest request, Done<ReadResult> done) {
-  const layout::ObjectId object = request.object;
-  call<ReadResult>(request, {}, std::move(done), [this, object](TargetLink::Answer& answer) {
-    ReadResult result;
-    keep(object, answer, false);
-    result.object_end = answer.response.object_end;
-    if (!answer.data.empty()) result.payload.append(std::move(answer.data));
-    return result;
-  });
+  call<ReadResult>(std::move(request), {}, std::move(done),
+                   [this, object](TargetLink::Answer& answer) {
+                     ReadResult result;
+                     keep(object, answer, false);
+                     result.object_end = answer.response.object_end;
+                     if (!answer.data.empty()) result.payload.append(std::move(answer.data));
+                     return result;
+                   });
 }
 
 void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable) {
@@ -207,57 +198,38 @@ void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answe
 
 // A call that failed may be carried out yet, and one over a connection that has ended will be over
 // the next: neither may come after what was written past the target since.
-template <class Data>
-Bypass::AtHand<Result<WriteResult>> RemoteStore::write_past(const layout::ObjectId& object,
-                                                            std::uint64_t offset, Data& data,
-                                                            Stability wanted) {
-  if (parts_.bypass == 0 || wanted != Stability::kUnstable) return {};
+Bypass::AtHand<Result<WriteResult>> RemoteStore::write_past(StoreWrite& what) {
+  if (parts_.bypass == 0 || what.wanted != Stability::kUnstable) return {};
   if (!link().ready() || !settled()) return {.result = {}, .welcome = true};
-  auto at_hand = bypass_.write(object, offset, data);
+  auto at_hand = what.piped.empty() ? bypass_.write(what.object, what.offset, what.data)
+                                    : bypass_.write(what.object, what.offset, what.piped);
   if (at_hand.result && *at_hand.result) {
     view_.past_written.fetch_add((*at_hand.result)->bytes, std::memory_order_relaxed);
   }
   return at_hand;
 }
 
-void RemoteStore::write(const layout::ObjectId& object, std::uint64_t offset,
-                        std::vector<Buffer> data, Stability wanted, Done<WriteResult> done) {
-  auto past = write_past(object, offset, data, wanted);
+void RemoteStore::write(StoreWrite what, Done<WriteResult> done) {
+  auto past = write_past(what);
   if (past.result) return done(std::move(*past.result));
-  write_by(object, offset, std::move(data), wanted, past.welcome, std::move(done));
-}
-
-void RemoteStore::write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                              Stability wanted, Done<WriteResult> done) {
-  auto past = write_past(object, offset, data, wanted);
-  if (past.result) return done(std::move(*past.result));
-  auto buffer = data.to_buffer();
-  if (!buffer) return done(pass(buffer));
-  std::vector<Buffer> pieces;
-  pieces.push_back(std::move(*buffer));
-  write_by(object, offset, std::move(pieces), wanted, past.welcome, std::move(done));
-}
-
-void RemoteStore::write_by(const layout::ObjectId& object, std::uint64_t offset,
-                           std::vector<Buffer> data, Stability wanted, bool descriptor,
-                           Done<WriteResult> done) {
-  std::uint64_t size = 0;
-  for (const Buffer& piece : data) size += piece.size();
+  const std::uint64_t size = what.size();
   if (size > kMaxTargetIo) return done(fail(Errc::kTooLarge, "a write of too many bytes"));
-  call<WriteResult>({.op = TargetOp::kWrite,
-                     .object = object,
-                     .offset = offset,
-                     .size = size,
-                     .stability = wanted,
-                     .descriptor = descriptor},
-                    std::move(data), std::move(done),
-                    [this, object, size, wanted](TargetLink::Answer& answer) {
-                      keep(object, answer, true);
-                      return WriteResult{.bytes = size,
-                                         .stability = wanted,
-                                         .verifier = answer.response.verifier,
-                                         .object_end = answer.response.object_end};
-                    });
+  if (auto moved = what.to_memory(); !moved) return done(pass(moved));
+  call<WriteResult>(
+      {.op = TargetOp::kWrite,
+       .object = what.object,
+       .offset = what.offset,
+       .size = size,
+       .stability = what.wanted,
+       .descriptor = past.welcome},
+      std::move(what.data), std::move(done),
+      [this, object = what.object, wanted = what.wanted, size](TargetLink::Answer& answer) {
+        keep(object, answer, true);
+        return WriteResult{.bytes = size,
+                           .stability = wanted,
+                           .verifier = answer.response.verifier,
+                           .object_end = answer.response.object_end};
+      });
 }
 
 void RemoteStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done) {

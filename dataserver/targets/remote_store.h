@@ -66,15 +66,13 @@ class RemoteStore final : public Store {
   // Ends every connection; what still waits fails.
   void close();
 
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override;
-  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ReadResult> done) override;
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override;
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) override;
-  [[nodiscard]] bool takes_pipes() const override { return bypass_.writes(); }
+  // Whether large writes had best come with their bytes still in the kernel.
+  [[nodiscard]] bool takes_pipes() const { return bypass_.writes(); }
+
+  using Store::read;
+  using Store::write;
+  void read(StoreRead what, Done<ReadResult> done) override;
+  void write(StoreWrite what, Done<WriteResult> done) override;
   void commit(const layout::ObjectId& object, Done<WriteVerifier> done) override;
   void truncate(const layout::ObjectId& object, std::uint64_t size, Done<ObjectStat> done) override;
   void remove(const layout::ObjectId& object, Done<void> done) override;
@@ -108,13 +106,7 @@ class RemoteStore final : public Store {
   // Until nobody is in keep(); kBusy: that takes too long.
   [[nodiscard]] Result<> await_kept() WEFT_REQUIRES(mutex_);
   [[nodiscard]] TargetLink& link() const;
-  void read_by(TargetRequest request, Done<ReadResult> done);
-  void write_by(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-                Stability wanted, bool descriptor, Done<WriteResult> done);
-  template <class Data>
-  [[nodiscard]] Bypass::AtHand<Result<WriteResult>> write_past(const layout::ObjectId& object,
-                                                               std::uint64_t offset, Data& data,
-                                                               Stability wanted);
+  [[nodiscard]] Bypass::AtHand<Result<WriteResult>> write_past(StoreWrite& what);
   void keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable);
   // Errors as they come; `fill` makes a T of an answer.
   template <class T, class Fill>

@@ -21,11 +21,12 @@ Spaces::Spaces(Options options, BufferPool& pool, std::unique_ptr<BlockCache> ca
 Spaces::~Spaces() { worker_.join(); }
 
 OpenSpace Spaces::Space::get() const {
-  Store* disk = store.get();
-  if (emulated != nullptr) disk = emulated.get();
-  if (summed != nullptr) disk = summed.get();
-  return {.store = cached != nullptr ? cached.get() : disk,
-          .disk = disk,
+  Store* top = store.get();
+  if (emulated != nullptr) top = emulated.get();
+  if (summed != nullptr) top = summed.get();
+  if (cached != nullptr) top = cached.get();
+  return {.store = top,
+          .files = top == store.get() ? store.get() : nullptr,
           .uuid = store->identity().uuid,
           .checked = summed != nullptr};
 }
@@ -67,7 +68,7 @@ Result<Spaces::Space> Spaces::make(const Uuid& space, IoRing& ring) {
   if (disk_ != nullptr) {
     opened.emulated = std::make_unique<EmulatedStore>(*opened.store, *disk_, system_clock());
   }
-  Store& objects = *opened.get().disk;
+  Store& objects = *opened.get().store;
   if (options_.checksums) {
     opened.summed = std::make_unique<SummedStore>(objects, pool_, SummedStore::Options{});
   }
@@ -77,7 +78,7 @@ Result<Spaces::Space> Spaces::make(const Uuid& space, IoRing& ring) {
     return pass(begun);
   }
   if (cache_ != nullptr) {
-    opened.cached = std::make_unique<CachedStore>(*opened.get().disk, *cache_);
+    opened.cached = std::make_unique<CachedStore>(*opened.get().store, *cache_);
   }
   return opened;
 }
@@ -118,7 +119,7 @@ Result<StoreStat> Spaces::usage() const {
   std::vector<const Store*> stores;  // open until close()
   {
     const MutexLock lock(mutex_);
-    for (const auto& [space, one] : stores_) stores.push_back(one.get().disk);
+    for (const auto& [space, one] : stores_) stores.push_back(one.get().store);
   }
   StoreStat sum;
   for (const Store* store : stores) {

@@ -35,9 +35,9 @@ namespace weft::ds {
 
 struct OpenSpace {
   Store* store = nullptr;
-  Store* disk = nullptr;  // what is beneath its cache; the same store without one
-  Uuid uuid{};            // of the store
-  bool checked = false;   // by checksums
+  FileStore* files = nullptr;  // the same store, if there is nothing over its files
+  Uuid uuid{};                 // of the store
+  bool checked = false;        // by checksums
 };
 
 class Spaces {

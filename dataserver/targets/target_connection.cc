@@ -52,7 +52,7 @@ void TargetServer::Connection::check_quiet() {
   if (!closed_ || running_ > 0) return;
   if (std::exchange(writes_past_, false)) {
     ++running_;
-    return store_->writer_left([self = shared_from_this()](const Result<>& /*the verifier tells*/) {
+    return files_->writer_left([self = shared_from_this()](const Result<>& /*the verifier tells*/) {
       --self->running_;
       self->check_quiet();
     });
@@ -165,7 +165,7 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
     return finish_with({.op = TargetOp::kHello}, std::move(space.error()));
   }
   store_ = space->store;
-  disk_ = space->disk;
+  files_ = space->files;
   checked_ = space->checked;
   response.store = space->uuid;
   // One whose disk fails is not taken for empty.
@@ -294,27 +294,28 @@ void TargetServer::Connection::write(Arrival arrival) {
                   .object_end = result->object_end,
                   .descriptor = self->hand_descriptor(request)});
   };
-  if (!arrival.piped.empty()) {
-    return store_->write_piped(request.object, request.offset, std::move(arrival.piped),
-                               request.stability, std::move(written));
-  }
-  store_->write(request.object, request.offset, std::move(arrival.data), request.stability,
+  store_->write({.object = request.object,
+                 .offset = request.offset,
+                 .data = std::move(arrival.data),
+                 .piped = std::move(arrival.piped),
+                 .wanted = request.stability},
                 std::move(written));
 }
 
 void TargetServer::Connection::read(Arrival arrival) {
   const TargetRequest request = arrival.request;
   shared_->reads.fetch_add(1, std::memory_order_relaxed);
-  const auto count = static_cast<std::uint32_t>(request.size);
-  const std::byte* room = request.lent ? arrival.data.front().data() : nullptr;
+  StoreRead what{.object = request.object,
+                 .offset = request.offset,
+                 .count = static_cast<std::uint32_t>(request.size),
+                 .uncached = request.uncached};
+  if (request.lent) what.room = std::move(arrival.data.front());
+  const std::byte* room = what.room.data();
   auto done = [self = shared_from_this(), request, room, begun = now()](Result<ReadResult> result) {
     self->took(TargetTimed::kRead, begun);
     self->read_done(request, room, std::move(result));
   };
-  Store& from = request.uncached ? *disk_ : *store_;
-  if (!request.lent) return from.read(request.object, request.offset, count, std::move(done));
-  from.read_into(request.object, request.offset, count, std::move(arrival.data.front()),
-                 std::move(done));
+  store_->read(std::move(what), std::move(done));
 }
 
 void TargetServer::Connection::read_done(const TargetRequest& request, const std::byte* room,
@@ -332,7 +333,7 @@ void TargetServer::Connection::read_done(const TargetRequest& request, const std
   shared_->lent_bytes.fetch_add(size, std::memory_order_relaxed);
   if (size > 0) {
     const auto* piece = std::get_if<Buffer>(&payload.pieces().front());
-    WEFT_ASSERT(piece != nullptr);  // Store::read_into
+    WEFT_ASSERT(piece != nullptr);  // StoreRead::room
     response.at = static_cast<std::uint64_t>(piece->data() - room);
   }
   payload = {};  // given back with the response
@@ -341,9 +342,9 @@ void TargetServer::Connection::read_done(const TargetRequest& request, const std
 }
 
 bool TargetServer::Connection::hand_descriptor(const TargetRequest& request) {
-  if (!request.descriptor || closed_) return false;
+  if (!request.descriptor || files_ == nullptr || closed_) return false;
   const bool writes = request.op == TargetOp::kWrite;
-  const auto opened = writes ? store_->writer(request.object) : store_->reader(request.object);
+  const auto opened = writes ? files_->writer(request.object) : files_->reader(request.object);
   if (!opened || !channel_->hand_over(opened->get())) return false;
   writes_past_ = writes_past_ || writes;
   (writes ? shared_->writers : shared_->readers).fetch_add(1, std::memory_order_relaxed);

@@ -116,7 +116,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   std::shared_ptr<rpc::Channel> channel_;
   Nonce nonce_{};
   Store* store_ = nullptr;      // of the space, once welcome
-  Store* disk_ = nullptr;       // likewise, beneath its cache
+  FileStore* files_ = nullptr;  // likewise, if objects may be read and written past it
   bool checked_ = false;        // the space keeps checksums
   bool greeted_ = false;        // a Hello came
   bool tells_version_ = false;  // the Hello offered some

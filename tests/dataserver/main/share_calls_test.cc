@@ -53,9 +53,8 @@ class SparseStore final : public Store {
     }
   }
 
-  void read(const layout::ObjectId&, std::uint64_t, std::uint32_t, Done<ReadResult>) override {}
-  void write(const layout::ObjectId&, std::uint64_t, std::vector<Buffer>, Stability,
-             Done<WriteResult>) override {}
+  void read(StoreRead, Done<ReadResult>) override {}
+  void write(StoreWrite, Done<WriteResult>) override {}
   void commit(const layout::ObjectId&, Done<WriteVerifier>) override {}
   void truncate(const layout::ObjectId&, std::uint64_t, Done<ObjectStat>) override {}
   void remove(const layout::ObjectId&, Done<void>) override {}

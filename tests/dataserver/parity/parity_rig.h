@@ -97,9 +97,12 @@ class MemoryMember final : public ds::Store {
     return others + blocks * 4096;
   }
 
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ds::ReadResult> done) override {
+  using Store::read;
+  using Store::write;
+  void read(ds::StoreRead what, Done<ds::ReadResult> done) override {
     ++reads;
+    done = into_room(std::move(what.room), std::move(done));
+    const auto [object, offset, count] = std::tuple(what.object, what.offset, what.count);
     if (!alive()) return refuse(std::move(done));
     const auto found = files.find(object);
     if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
@@ -118,11 +121,12 @@ class MemoryMember final : public ds::Store {
     }
     answer(std::move(done), std::move(result));
   }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             ds::Stability wanted, Done<ds::WriteResult> done) override {
+  void write(ds::StoreWrite what, Done<ds::WriteResult> done) override {
     if (!writable()) return refuse(std::move(done));
+    what.to_memory().value();
+    const auto [object, offset, wanted] = std::tuple(what.object, what.offset, what.wanted);
     std::string bytes;
-    for (const Buffer& piece : data) {
+    for (const Buffer& piece : what.data) {
       bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
     const bool full = !take_room(object, offset, bytes.size());

@@ -300,8 +300,9 @@ TEST_CASE("what looks at the disk is not answered from memory") {
   REQUIRE(rig.write(kObject, 0, std::string(kBlock, 'o')).has_value());
   CHECK(rig.reads_for(0, 10, std::string(10, 'o')) == 1);
   rig.store.files[kObject].now[3] = 'R';  // rot
-  const auto seen = rig.wait<ReadResult>(
-      [&](auto done) { rig.any().read_uncached(kObject, 0, 10, std::move(done)); });
+  const auto seen = rig.wait<ReadResult>([&](auto done) {
+    rig.any().read({.object = kObject, .count = 10, .uncached = true}, std::move(done));
+  });
   CHECK(seen->payload.flatten().value()[3] == std::byte{'R'});
   CHECK(rig.store.uncached_reads == 1);
   CHECK(rig.reads_for(0, 10, std::string(10, 'o')) == 0);
@@ -328,7 +329,8 @@ TEST_CASE("reads into a caller's room are served from memory, and bring blocks")
     const std::byte* at = room.data();
     const std::uint64_t before = rig.store.reads;
     const auto result = rig.wait<ReadResult>([&](auto done) {
-      rig.any().read_into(kObject, offset, count, std::move(room), std::move(done));
+      rig.any().read({.object = kObject, .offset = offset, .count = count, .room = std::move(room)},
+                     std::move(done));
     });
     REQUIRE(result.has_value());
     if (!result->payload.pieces().empty()) {
@@ -383,24 +385,23 @@ TEST_CASE("stores that share a cache have their own objects") {
 class SharedBytes final : public Store {
  public:
   static constexpr unsigned kBlocks = 100;
-  void read(const layout::ObjectId& /*object*/, std::uint64_t offset, std::uint32_t count,
-            Done<ReadResult> done) override {
-    auto buffer = pool_.allocate(count).value();
+  void read(StoreRead what, Done<ReadResult> done) override {
+    auto buffer = pool_.allocate(what.count).value();
     {
       const std::lock_guard lock(mutex_);
-      std::memcpy(buffer.data(), bytes_.data() + offset, count);
+      std::memcpy(buffer.data(), bytes_.data() + what.offset, what.count);
     }
     ReadResult result{.object_end = bytes_.size()};
     result.payload.append(std::move(buffer));
     done(std::move(result));
   }
-  void write(const layout::ObjectId& /*object*/, std::uint64_t offset, std::vector<Buffer> data,
-             Stability wanted, Done<WriteResult> done) override {
+  void write(StoreWrite what, Done<WriteResult> done) override {
+    const Buffer& data = what.data[0];
     {
       const std::lock_guard lock(mutex_);
-      std::memcpy(bytes_.data() + offset, data[0].data(), data[0].size());
+      std::memcpy(bytes_.data() + what.offset, data.data(), data.size());
     }
-    done(WriteResult{data[0].size(), wanted, 1, bytes_.size()});
+    done(WriteResult{data.size(), what.wanted, 1, bytes_.size()});
   }
   void commit(const layout::ObjectId&, Done<WriteVerifier> done) override { done(1); }
   void truncate(const layout::ObjectId&, std::uint64_t, Done<ObjectStat> done) override {

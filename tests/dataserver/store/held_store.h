@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -87,9 +88,13 @@ class HeldStore final : public ds::Store {
   }
 
   // --- Store
-  void read(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-            Done<ds::ReadResult> done) override {
+  using Store::read;
+  using Store::write;
+  void read(ds::StoreRead what, Done<ds::ReadResult> done) override {
     ++reads;
+    if (what.uncached) ++uncached_reads;
+    done = into_room(std::move(what.room), std::move(done));
+    const auto [object, offset, count] = std::tuple(what.object, what.offset, what.count);
     submit<ds::ReadResult>(std::move(done), [=, this](bool) -> Result<ds::ReadResult> {
       if (broken != Errc{} && offset <= broken_at && broken_at < offset + count) {
         return fail(broken, "injected");
@@ -105,15 +110,11 @@ class HeldStore final : public ds::Store {
       return result;
     });
   }
-  void read_uncached(const layout::ObjectId& object, std::uint64_t offset, std::uint32_t count,
-                     Done<ds::ReadResult> done) override {
-    ++uncached_reads;
-    read(object, offset, count, std::move(done));
-  }
-  void write(const layout::ObjectId& object, std::uint64_t offset, std::vector<Buffer> data,
-             ds::Stability wanted, Done<ds::WriteResult> done) override {
+  void write(ds::StoreWrite what, Done<ds::WriteResult> done) override {
+    what.to_memory().value();
+    const auto [object, offset, wanted] = std::tuple(what.object, what.offset, what.wanted);
     std::string bytes;
-    for (const Buffer& piece : data) {
+    for (const Buffer& piece : what.data) {
       bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
     submit<ds::WriteResult>(std::move(done), [=, this](bool half) -> Result<ds::WriteResult> {

@@ -73,9 +73,11 @@ struct Rig {
               (at < now.size() ? std::min<std::uint64_t>(count, now.size() - at) : 0));
       REQUIRE((bytes.empty() || std::memcmp(bytes.data(), now.data() + at, bytes.size()) == 0));
     };
-    if (one_in(3)) return sums->read_uncached(id, at, count, done);
+    if (one_in(3))
+      return sums->read({.object = id, .offset = at, .count = count, .uncached = true}, done);
     if (one_in(2)) return sums->read(id, at, count, done);
-    sums->read_into(id, at, count, pool.allocate(count).value(), done);
+    sums->read({.object = id, .offset = at, .count = count, .room = pool.allocate(count).value()},
+               done);
   }
   template <class T>
   [[nodiscard]] Store::Done<T> changed() {
@@ -128,11 +130,7 @@ struct Rig {
         REQUIRE(result.has_value() == store.files.contains(of));
         if (result) ++checked;
       };
-      if (uncached) {
-        sums->read_uncached(of, 0, 2 * kSpace, done);
-      } else {
-        sums->read(of, 0, 2 * kSpace, done);
-      }
+      sums->read({.object = of, .count = 2 * kSpace, .uncached = uncached}, done);
       quieten();
       for (int i = 0; uncached && i < 4; ++i) {
         sums->poll();

@@ -44,8 +44,9 @@ struct Runner : StoreRunner {
     }
   }
   Result<ReadResult> scrub(const layout::ObjectId& object, std::uint32_t count) {
-    return wait<ReadResult>(
-        [&](auto done) { any().read_uncached(object, 0, count, std::move(done)); });
+    return wait<ReadResult>([&](auto done) {
+      any().read({.object = object, .count = count, .uncached = true}, std::move(done));
+    });
   }
   // Of the bytes on the disk.
   void flip(const TempFolder& folder, std::uint64_t at) {

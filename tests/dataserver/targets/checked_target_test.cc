@@ -93,6 +93,27 @@ TEST_CASE("a bit that changed at a target is not read, before and after a restar
   CHECK(target->checksums()->bad_blocks == 0);
 }
 
+TEST_CASE("what a scrub reads through a target is sealed there") {
+  const TargetRig rig;
+  const std::string bytes(300'000, 'w');
+  {
+    const auto target = start(rig, false);
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, bytes, Stability::kFileSync));
+  }
+  const auto target = start(rig, true);
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  RemoteRunner runner(rig, address_of(rig, *target, options.prefer_shared_memory), options);
+  CHECK(runner.text(kObject, 0, 300'000) == bytes);
+  const auto read = runner.wait<ReadResult>([&](auto done) {
+    runner.any().read({.object = kObject, .count = 300'000, .uncached = true}, std::move(done));
+  });
+  CHECK(read->payload.size() == bytes.size());
+  const std::size_t blocks = (bytes.size() + kParityBlock - 1) / kParityBlock;
+  CHECK(runner.eventually([&] { return target->checksums()->sealed_blocks == blocks; }));
+}
+
 TEST_CASE("a target with checksums takes no member of a parity group") {
   const TargetRig rig;
   const auto target = start(rig, true);

@@ -567,8 +567,9 @@ TEST_CASE("a target with a cache answers from it, but for who wants to see the d
     if (!entry.is_regular_file() || entry.file_size() != text.size()) continue;
     std::fstream(entry.path(), std::ios::in | std::ios::out) << "rot";
   }
-  const auto seen = runner.wait<ReadResult>(
-      [&](auto done) { runner.any().read_uncached(object, 0, 100, std::move(done)); });
+  const auto seen = runner.wait<ReadResult>([&](auto done) {
+    runner.any().read({.object = object, .count = 100, .uncached = true}, std::move(done));
+  });
   CHECK(seen->payload.flatten().value()[0] == std::byte{'r'});
   CHECK(runner.text(object, 0, 3) == "xxx");
 }

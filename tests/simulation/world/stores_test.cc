@@ -145,8 +145,9 @@ TEST_CASE("a data server's store loses nothing that it has committed") {
 
 std::string uncached(test::StoreRunner& runner, const layout::ObjectId& object,
                      std::uint32_t size) {
-  const auto read = runner.wait<ds::ReadResult>(
-      [&](auto done) { runner.any().read_uncached(object, 0, size, std::move(done)); });
+  const auto read = runner.wait<ds::ReadResult>([&](auto done) {
+    runner.any().read({.object = object, .count = size, .uncached = true}, std::move(done));
+  });
   SIM_CHECK(read.has_value());
   const auto bytes = read->payload.flatten().value();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

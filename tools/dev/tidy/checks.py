@@ -31,7 +31,8 @@ LAYERS = [
      [_DS + f for f in ('ring', 'load', 'store', 'process', 'sums')]),
     (_DS + 'mirror', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'parity', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
-    (_DS + 'nfs', ['rpc', 'layout'] + [_DS + f for f in ('ring', 'load', 'store', 'mirror')]),
+    (_DS + 'nfs', ['rpc', 'layout'] +
+     [_DS + f for f in ('ring', 'load', 'store', 'segments', 'mirror')]),
     ('dataserver', ['rpc', 'layout']),
     (_MDS + 'config', ['rpc', 'layout']),
     (_MDS + 'meta/kv', ['rpc/base']),
