@@ -296,7 +296,7 @@ void Cluster::Impl::fence_or_lapse(std::uint32_t ds_id, std::vector<control::Fen
 }
 
 void Cluster::Impl::catch_up(std::uint32_t ds_id, std::uint64_t connection) {
-  auto fences = registry_->pending_fences(ds_id, control::kMaxFences);
+  auto fences = registry_->missing_fences(ds_id);
   if (!fences) {
     spdlog::error("event=fences_unread ds={} why=\"{}\"", ds_id, fences.error().describe());
     return server_.disconnect(ds_id);

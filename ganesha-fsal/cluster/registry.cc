@@ -230,6 +230,7 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
     return {};
   });
   if (!kept) return pass(kept);
+  started_anew(record.id, request.boot);
   auto fences = pending_fences(record.id, control::kMaxFences);
   if (!fences) return pass(fences);
 
@@ -426,6 +427,12 @@ bool Registry::is_connected(std::uint32_t ds_id) const {
   const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
   return found != live_.end() && found->second.connected && found->second.beaten;
+}
+
+bool Registry::has_fences(std::uint32_t ds_id) const {
+  const MutexLock lock(mutex_);
+  const auto found = live_.find(ds_id);
+  return found != live_.end() && found->second.connected && found->second.leased;
 }
 
 std::vector<Registry::Lost> Registry::lost() const {

@@ -202,6 +202,8 @@ class Registry {
   [[nodiscard]] std::vector<layout::Candidate> candidates(
       std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] bool is_connected(std::uint32_t ds_id) const;
+  // Connected, and it has caught up: nothing that was fenced is carried out there any more.
+  [[nodiscard]] bool has_fences(std::uint32_t ds_id) const;
   // Whether a client with that address has a way to it: it has no networks, or one that is for the
   // client. True of one that is not known.
   [[nodiscard]] bool is_for(std::uint32_t ds_id,
@@ -237,6 +239,10 @@ class Registry {
   // The first of them, at most `limit`.
   [[nodiscard]] Result<std::vector<control::Fence>> pending_fences(std::uint32_t ds_id,
                                                                    std::size_t limit) const;
+  // What it is told before it gets a lease: those, and once in this run the fence of what earlier
+  // runs of this metadata server have sent. That may be on its way yet, and is not to be carried
+  // out any more.
+  [[nodiscard]] Result<std::vector<control::Fence>> missing_fences(std::uint32_t ds_id) const;
 
  private:
   struct Live {
@@ -251,6 +257,7 @@ class Registry {
     bool stopped = false;          // its store is not there; until it has caught up again
     std::uint64_t connection = 0;  // number of the connection, or of what lapse() began
     bool leased = false;           // caught up
+    bool runs_fenced = false;      // it has the fence of earlier runs
     bool dead = false;             // its process is, until it connects anew
     std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
@@ -287,6 +294,9 @@ class Registry {
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] layout::Candidate candidate_of(const ServerRecord& record) const
       WEFT_REQUIRES(mutex_);
+  void started_anew(std::uint32_t ds_id, std::uint64_t boot);
+  // Of earlier runs; none when nothing says which run this is.
+  [[nodiscard]] std::optional<control::Fence> run_fence() const;
   [[nodiscard]] bool heard_of_late_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool lapsed_locked(const Live* live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<> change_record(std::uint32_t ds_id,

@@ -2,7 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "ganesha-fsal/cluster/registry.h"
+#include "rpc/control/mds_boot.h"
 
 namespace weft::mds {
 
@@ -102,6 +105,12 @@ Result<> Registry::add_fences(std::span<const std::uint32_t> ds_ids,
 }
 
 Result<> Registry::fences_done(std::uint32_t ds_id, std::span<const control::Fence> fences) {
+  const auto earlier = run_fence();
+  if (earlier && std::ranges::find(fences, *earlier) != fences.end()) {
+    const MutexLock lock(mutex_);
+    const auto known = live_.find(ds_id);
+    if (known != live_.end()) known->second.runs_fenced = true;
+  }
   return store_.run([&](Transaction& tx) -> Result<> {
     for (const control::Fence& fence : fences) {
       const std::string key = cluster_keys::fence(ds_id, fence);
@@ -131,6 +140,31 @@ Result<std::vector<control::Fence>> Registry::pending_fences(std::uint32_t ds_id
                                       });
   if (!scanned) return pass(scanned);
   if (!outcome) return pass(outcome);
+  return fences;
+}
+
+std::optional<control::Fence> Registry::run_fence() const {
+  const std::uint64_t epoch = control::epoch_of(options_.boot);
+  if (epoch == 0) return std::nullopt;
+  return control::Fence{.what = control::Fence::What::kClient,
+                        .client_id = control::kOwnClientId,
+                        .epoch = static_cast<std::uint32_t>(epoch)};
+}
+
+// Another process may have a store that was set back.
+void Registry::started_anew(std::uint32_t ds_id, std::uint64_t boot) {
+  const MutexLock lock(mutex_);
+  const auto known = live_.find(ds_id);
+  if (known != live_.end() && known->second.boot != boot) known->second.runs_fenced = false;
+}
+
+Result<std::vector<control::Fence>> Registry::missing_fences(std::uint32_t ds_id) const {
+  auto fences = pending_fences(ds_id, control::kMaxFences - 1);
+  const auto earlier = run_fence();
+  if (!fences || !earlier) return fences;
+  const MutexLock lock(mutex_);
+  const auto known = live_.find(ds_id);
+  if (known == live_.end() || !known->second.runs_fenced) fences->push_back(*earlier);
   return fences;
 }
 

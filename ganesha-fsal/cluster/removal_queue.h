@@ -3,7 +3,9 @@
 // The transaction that removes a file queues its objects in the metadata store (a removal). This
 // worker tells the data servers, batch by batch and all of them at once, and takes off the queue
 // what they acknowledged. A data server that is away keeps its removals queued; they are tried
-// again when it is back. So are those of objects that a change of ours may come to yet.
+// again when it is back. So are those of objects that a change of ours may come to yet. Changes of
+// an earlier run of ours come to nothing: data servers fence them first
+// (Registry::missing_fences()).
 //
 // Threading: one thread of its own; kick() from any. stop() joins.
 #pragma once

@@ -53,8 +53,8 @@ class ProxyIo::Impl : public std::enable_shared_from_this<Impl> {
   void write_part(const Leader& leader, std::uint64_t offset, Buffer data, Stability wanted,
                   Done<Stability> done);
   void commit_at(const Leader& leader, Done<void> done);
-  // What the metadata server claims of the file for itself: as of its map, and of no client.
-  [[nodiscard]] static layout::Handle own_claim(const File& file);
+  // What the metadata server claims of the file for itself: as of its map, and of this run.
+  [[nodiscard]] layout::Handle own_claim(const File& file) const;
   // For this data server only.
   [[nodiscard]] layout::SealedHandle seal_for(std::uint32_t ds_id, layout::Handle claim) const;
 

@@ -2,6 +2,7 @@
 
 #include "ganesha-fsal/proxy/proxy_internal.h"
 #include "rpc/base/clock.h"
+#include "rpc/control/mds_boot.h"
 #include "rpc/peer/keys.h"
 
 namespace weft::mds {
@@ -51,13 +52,14 @@ ProxyIo::Impl::Impl(Config config, Registry& registry, BufferPool& pool)
   sessions_->start();
 }
 
-layout::Handle ProxyIo::Impl::own_claim(const File& file) {
+layout::Handle ProxyIo::Impl::own_claim(const File& file) const {
   layout::Handle claim;
   claim.access = layout::Access::kControl;
   claim.key_id = rpc::peer::kHandleKeyId;
   claim.object = file.object;
   claim.object_epoch = file.map.object_epoch;
-  claim.client_epoch = UINT32_MAX;
+  claim.client_id = control::kOwnClientId;
+  claim.client_epoch = config_.boot_epoch;
   return claim;
 }
 

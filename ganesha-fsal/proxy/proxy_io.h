@@ -59,6 +59,8 @@ class ProxyIo {
   struct Config {
     std::string owner;  // EXCHANGE_ID's co_ownerid: of this metadata server, unique
     std::shared_ptr<const rpc::peer::Keyring> keys;
+    // Of its handles. Data servers fence earlier ones (Registry::missing_fences()).
+    std::uint32_t boot_epoch = UINT32_MAX;
     std::chrono::milliseconds call_timeout{20'000};  // of one READ, WRITE or COMMIT
     std::chrono::milliseconds copy_timeout{5'000};   // of a READ, if another copy can be tried
     // Whether a data server is known to be gone, rather than being restarted. Nothing waits for one

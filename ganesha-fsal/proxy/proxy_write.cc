@@ -4,6 +4,7 @@
 #include "ganesha-fsal/proxy/proxy_internal.h"
 #include "layout/layout_servers.h"
 #include "rpc/base/mutex.h"
+#include "rpc/control/mds_boot.h"
 #include "rpc/peer/keys.h"
 
 namespace weft::mds {
@@ -57,7 +58,8 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
     if (!handle) return pass(handle);
     handle->key_id = rpc::peer::kHandleKeyId;
     handle->object = file.object;
-    handle->client_epoch = UINT32_MAX;
+    handle->client_id = control::kOwnClientId;
+    handle->client_epoch = config_.boot_epoch;
     leader.source.partners = handle->partners;
     leader.handle = layout::seal(*handle, config_.keys->sealing());
   }

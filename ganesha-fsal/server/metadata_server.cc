@@ -164,6 +164,7 @@ void MetadataServer::make_proxy() {
   ProxyIo::Config config;
   config.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
   config.keys = keys_;
+  config.boot_epoch = static_cast<std::uint32_t>(names_->superblock().boot_epoch);
   config.call_timeout = options_.proxy_timeout;
   config.rdma = options_.rdma;
   proxy_ = std::make_unique<ProxyIo>(std::move(config), cluster_->registry(), *pool_);
@@ -173,7 +174,7 @@ void MetadataServer::make_removals() {
   removals_ = std::make_unique<RemovalQueue>(RemovalQueue::Parts{
       .source = *removal_source_,
       .servers = *cluster_,
-      .reachable = [this](std::uint32_t id) { return cluster_->registry().is_connected(id); },
+      .reachable = [this](std::uint32_t id) { return cluster_->registry().has_fences(id); },
       .may_change = [this](const QueuedRemoval& removal) { return data_->may_change(removal); }});
   names_->watch_removals([this] { removals_->kick(); });
 }

@@ -12,4 +12,8 @@ namespace weft::rpc::control {
 }
 [[nodiscard]] constexpr std::uint64_t epoch_of(std::uint64_t mds_boot) { return mds_boot >> 32; }
 
+// The client that handles of the metadata server itself name (layout/handle.h), with its boot epoch
+// as client epoch: with each run what earlier ones sent is fenced. No client has this id.
+constexpr std::uint64_t kOwnClientId = UINT64_MAX;
+
 }  // namespace weft::rpc::control

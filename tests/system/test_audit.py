@@ -7,8 +7,12 @@ import pytest
 from harness import counters
 from harness.client import start_client, start_clients
 from harness.cluster import Cluster, Options
-from harness.copies import objects_of
+from harness.config import NFS_PORT
+from harness.copies import files_of, objects_of
+from harness.in_namespace import InNamespace
 from harness.run import sh, wait_until
+from wire import Client, ops
+from wire.rpc import ConnectionClosed
 
 LATE = """#!/usr/bin/python3
 import mmap, os, subprocess
@@ -129,3 +133,50 @@ def test_who_wrote_before_a_restart_does_not_bring_a_file_back(run, network):
     sh("ip", *unheard[0], "del", *unheard[1])
     job.wait(120, check=False)
     assert not any(objects_of(server.store) for server in cluster.ds)
+
+
+def test_what_the_metadata_server_sent_before_a_restart_does_not_bring_a_file_back(run, network):
+    """A WRITE of its own is on its way to a data server when it is killed, and arrives when the
+    file has been removed."""
+    cluster = Cluster(run, network, Options(data_servers=1, store="folder", pnfs=False, lease_s=5,
+                                            grace_s=6))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    [server] = cluster.ds
+    node = cluster.mds_node
+
+    def client(owner):
+        return InNamespace(node, lambda: Client(
+            (cluster.address, cluster.options.mds_port), owner=owner)).result()
+
+    def not_acknowledged():
+        """Bytes, of each connection to the data server."""
+        found = sh("ss", "-N", node.namespace, "-Htan", f"dst {server.node.address}:{NFS_PORT}")
+        return [int(line.split()[2]) for line in found.splitlines()]
+
+    wait_until(lambda: counters.weft(cluster, "status")["grace_left_ms"] == 0, 30, "grace", 0.2)
+    writer = client(b"writer")
+    handle, stateid = writer.open("/export", b"file", create=True)
+    writer.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * 100_000))
+    assert files_of(server.store)
+    server.node.drop_port(NFS_PORT)
+    late = InNamespace(node, lambda: writer.compound(
+        ops.putfh(handle), ops.write(stateid, 0, b"b" * 1000)))
+    wait_until(lambda: any(size > 1000 for size in not_acknowledged()), 20, "the WRITE's way", 0.1)
+    cluster.mds.kill()
+    cluster.restart_mds()
+    with pytest.raises(ConnectionClosed):
+        late.result()
+    other = client(b"other")
+    wait_until(lambda: other.compound(*other.at("/export"), ops.remove(b"file")).status == 0, 60,
+               "the file's removal", 0.2)
+    wait_until(lambda: not files_of(server.store), 60, "the object to go", 0.2)
+    assert any(not_acknowledged())
+    server.node.unlimit()
+    wait_until(lambda: not any(not_acknowledged()), 120, "the WRITE's arrival", 0.2)
+    # What it brought is answered in its turn; the connection ends behind it.
+    wait_until(lambda: not not_acknowledged(), 120, "the connection's end", 0.2)
+    wait_until(lambda: counters.weft(cluster, "ds", "list")[0]["refused"] > 0, 20, "refusal", 0.2)
+    assert not files_of(server.store)
+    other.close()
+    writer.vanish()

@@ -42,6 +42,7 @@ struct Sizes : FileSizes {
 
 struct ClusterFixture {
   std::atomic<std::chrono::seconds> later{0s};  // of the registry's clock
+  std::uint64_t boot = 0;
   MemoryKv store;
   Sizes sizes;
   std::unique_ptr<Cluster> cluster = start();
@@ -52,6 +53,7 @@ struct ClusterFixture {
     config.listen = layout::make_address("127.0.0.1", port).value();
     config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
     config.registry.cluster.fill(std::byte{1});
+    config.registry.boot = boot;
     config.registry.heartbeat_ms = 50;
     config.registry.now = [this] { return Registry::Clock::now() + later.load(); };
     config.call_timeout = 5s;

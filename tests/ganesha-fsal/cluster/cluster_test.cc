@@ -6,6 +6,7 @@
 #include <future>
 
 #include "ganesha-fsal/cluster/object_calls.h"
+#include "rpc/control/mds_boot.h"
 #include "tests/ganesha-fsal/cluster/cluster_fixture.h"
 
 using namespace weft;
@@ -60,6 +61,27 @@ TEST_CASE("a fence reaches a data server that was away, when it comes back") {
   CHECK(up.get_future().get() == 2);
   CHECK(f.servers[1]->epochs[7] == 9);
   CHECK(f.cluster->registry().pending_fences(2, 10)->empty());
+}
+
+TEST_CASE("what earlier runs of the metadata server sent is fenced before the lease") {
+  ClusterFixture f;
+  f.run(1);
+  f.servers[0]->disconnect();
+  f.cluster.reset();
+  f.boot = control::mds_boot(7, 1234);
+  f.cluster = f.start();
+  std::uint32_t epoch_at_lease = 0;
+  std::promise<void> leased;
+  f.servers[0]->leased = [&, server = f.servers[0].get(), told = false]() mutable {
+    const std::lock_guard lock(server->mutex);
+    if (std::exchange(told, true)) return;
+    epoch_at_lease = server->client_epochs[control::kOwnClientId];
+    leased.set_value();
+  };
+  f.servers[0]->connect(f.cluster->address().port);
+  leased.get_future().get();
+  CHECK(epoch_at_lease == 7);
+  CHECK(f.cluster->registry().has_fences(1));
 }
 
 TEST_CASE("a data server that stays away is fenced when its lease has ended") {

@@ -130,7 +130,10 @@ class FakeServer final : public control::ClientEvents {
   void on_fence(control::FenceRequest request, Done<void> done) {
     {
       const std::lock_guard lock(mutex);
-      for (const auto& fence : request.fences) epochs[fence.object.fileid] = fence.epoch;
+      for (const auto& fence : request.fences) {
+        const bool object = fence.what == control::Fence::What::kObject;
+        (object ? epochs[fence.object.fileid] : client_epochs[fence.client_id]) = fence.epoch;
+      }
     }
     done({});
   }
@@ -191,8 +194,9 @@ class FakeServer final : public control::ClientEvents {
   int jobs() const { return jobs_; }
 
   std::mutex mutex;
-  std::map<std::uint64_t, std::uint64_t> sizes;  // by file id
-  std::map<std::uint64_t, std::uint32_t> epochs;
+  std::map<std::uint64_t, std::uint64_t> sizes;   // by file id
+  std::map<std::uint64_t, std::uint32_t> epochs;  // of files
+  std::map<std::uint64_t, std::uint32_t> client_epochs;
   std::vector<control::Range> ranges;
   std::function<control::SeekAnswer(const control::Seek&)> seek;
   std::optional<control::SegmentCounts> segments;  // nothing: it keeps none

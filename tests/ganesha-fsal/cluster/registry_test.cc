@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "rpc/control/mds_boot.h"
 #include "tests/ganesha-fsal/meta/held_sync.h"
 #include "tests/ganesha-fsal/meta/memory_kv.h"
 
@@ -38,8 +39,10 @@ struct Fixture {
   Registry::Clock::time_point now{1h};
   std::unique_ptr<Registry> registry = open();
 
-  std::unique_ptr<Registry> open(std::uint32_t salt = 77, std::uint32_t lease = 60) {
+  std::unique_ptr<Registry> open(std::uint32_t salt = 77, std::uint32_t lease = 60,
+                                 std::uint64_t boot = 0) {
     RegistryOptions options;
+    options.boot = boot;
     options.lease_seconds = lease;
     options.cluster = uuid(200);
     options.device_salt = salt;
@@ -570,6 +573,30 @@ TEST_CASE("fences wait for their data server, the greatest epoch wins") {
   auto registered = f.registry->register_server(kFrom, request(2));
   REQUIRE(registered);
   CHECK(registered->fences == std::vector{higher});
+}
+
+TEST_CASE("a data server is told to fence what earlier runs of this server have sent") {
+  Fixture f;
+  f.registry = f.open(77, 60, control::mds_boot(7, 1234));
+  const control::Fence earlier{control::Fence::What::kClient, {}, control::kOwnClientId, 7};
+  const auto missing = [&](std::uint64_t boot) {
+    auto again = request(1);
+    if (boot > 1) again.state = control::next_state(again.state, 1);
+    again.boot = boot;
+    REQUIRE(f.registry->register_server(kFrom, again));
+    return f.registry->missing_fences(1).value();
+  };
+  CHECK(missing(1) == std::vector{earlier});
+  CHECK(missing(1) == std::vector{earlier});
+
+  const std::uint32_t one[] = {1};
+  const std::vector<control::Fence> client{{control::Fence::What::kClient, {}, 99, 2}};
+  REQUIRE(f.registry->add_fences(one, client));
+  CHECK(f.registry->missing_fences(1)->size() == 2);
+  REQUIRE(f.registry->fences_done(1, std::vector{client[0], earlier}));
+  CHECK(missing(1).empty());
+  // The store of another process may have been set back.
+  CHECK(missing(2) == std::vector{earlier});
 }
 
 TEST_CASE("a registration that cannot be kept is refused") {

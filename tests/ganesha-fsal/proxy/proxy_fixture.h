@@ -21,6 +21,7 @@ inline constexpr std::uint32_t kUnit = 64 * 1024;
 // A file over `stripes` data servers for each of its copies: server 1 is the first of copy 0,
 // server stripes + 1 the first of copy 1, and so on.
 struct ProxyFixture {
+  static constexpr std::uint32_t kBootEpoch = 7;
   // near: all on one machine.
   explicit ProxyFixture(std::uint32_t stripes, std::uint32_t copies = 1,
                         std::chrono::milliseconds call_timeout = 5s, bool near_by = false)
@@ -46,6 +47,7 @@ struct ProxyFixture {
     ProxyIo::Config config;
     config.owner = "test-mds";
     config.keys = std::make_shared<rpc::peer::Keyring>(kNfsClusterKey);
+    config.boot_epoch = kBootEpoch;
     config.call_timeout = call_timeout;
     config.copy_timeout = 1500ms;
     config.is_gone = [this](std::uint32_t id) {

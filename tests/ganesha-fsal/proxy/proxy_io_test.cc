@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <future>
 #include <thread>
 
+#include "rpc/control/mds_boot.h"
 #include "tests/ganesha-fsal/proxy/proxy_fixture.h"
 
 using namespace weft;
@@ -192,6 +194,15 @@ TEST_CASE("a write that was given up is not carried out over a later one") {
     CHECK_FALSE(f.proxy->unsettled(f.file.object, f.file.map));
     CHECK(f.bytes(0, 1000) == last);
   }
+}
+
+TEST_CASE("handles tell which run of the metadata server they are of") {
+  const std::uint32_t copies = GENERATE(1, 2);
+  ProxyFixture f(1, copies);
+  REQUIRE(f.write(0, pattern(1000, 1)));
+  const std::lock_guard lock(f.objects(1).mutex);
+  CHECK(f.objects(1).last_write.client_id == control::kOwnClientId);
+  CHECK(f.objects(1).last_write.client_epoch == ProxyFixture::kBootEpoch);
 }
 
 TEST_CASE("beyond the bound nothing is sent to a data server that does not answer") {
