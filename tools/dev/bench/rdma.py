@@ -16,11 +16,12 @@ TCP's receiving too. Bandwidth stands beside it without a target: here it says h
 between machines that share two processors, and nothing about a card.
 
 Two more figures are counted in a run of their own, which is slower (traced.py), of one read or
-write at a time, so that no arm gains by what comes together: KiB per system call, and bytes that the processor copied, by memcpy or between kernel and process, for each that
-was moved. A card's library posts work and asks for completions by writing to the card; the one of
-Soft-RoCE makes a system call of each. So there are two rows of system calls: without those to the
-device's file, as it is with a card, and with them. Reading the clock is a system call in such a
-machine only, and in neither.
+write at a time, so that no arm gains by what comes together: KiB per system call, and bytes that
+the processor copied, by memcpy or between kernel and process, for each that was moved. A card's
+library posts work and asks for completions by writing to the card; the one of Soft-RoCE makes a
+system call of each. So there are two rows of system calls: without those to the device's file, as
+it is with a card, and with them. Reading the clock is a system call in such a machine only, and in
+neither.
 """
 
 import shutil
@@ -46,8 +47,8 @@ LEAST_S = 0.1  # some 200 samples
 IDLE_S = 15
 TRACED_MIB = 64
 JOB = ("set -e\ncd /mnt/nfs\nfio --name=b --filename={name} --rw={way} --bs=1M --size={mib}M "
-       "--direct=1 --ioengine=libaio --iodepth={depth} --fallocate=none --overwrite=1 --loops={loops} "
-       "--minimal "
+       "--direct=1 --ioengine=libaio --iodepth={depth} --fallocate=none --overwrite=1 "
+       "--loops={loops} --minimal "
        "> /tmp/fio.log || {{ cat /tmp/fio.log; exit 1; }}\n"
        "cut -d';' -f{field} /tmp/fio.log")
 FIELDS = {"read": 7, "write": 48}  # of fio's terse output: KiB/s

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Files of 256 KiB to 64 MiB over 1, 2 and 4 of four data servers: what more stripes bring, or cost.
+"""Files of 256 KiB to 64 MiB over 1, 2 or 4 of four data servers: what stripes bring, and cost.
 
     ./dev bench stripes [--rounds 5] [--rate 200mbit] [--kib 256 1024 4096 16384 65536]
 

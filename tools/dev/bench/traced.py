@@ -59,5 +59,6 @@ def environment(folder: Path) -> dict[str, str]:
     library = folder / "copied.so"
     source = Path(__file__).with_name("copied.c")
     subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-fno-builtin",
-                    "-fno-tree-loop-distribute-patterns", "-o", str(library), str(source)], check=True)
+                    "-fno-tree-loop-distribute-patterns", "-o", str(library), str(source)],
+                   check=True)
     return {"LD_PRELOAD": str(library), "WEFT_COPIED": COPIED}
