@@ -225,8 +225,10 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
     state.renumbered->apply(chosen->copies);
   }
   state.reads_back = false;  // while nobody wrote, all copies were read
+  // Else who waits for layouts for reading, and chooses again each time that he looks, would wake
+  // himself.
+  if (state.leads != chosen->copies) ++record->progress;
   state.leads = std::move(chosen->copies);
-  ++record->progress;
   return {};
 }
 

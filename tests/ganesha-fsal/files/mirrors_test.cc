@@ -411,6 +411,10 @@ TEST_CASE_METHOD(MirrorsTest,
   CHECK(mirrors->begin_write(f, duplicate).error() == Errc::kBusy);
   REQUIRE(recalls.calls.size() == 1);
   CHECK(recalls.calls[0].only == Access::kRead);
+  // Who looks again while he waits does not wake who waits.
+  const auto progress = files.progress(f);
+  CHECK(mirrors->begin_write(f, duplicate).error() == Errc::kBusy);
+  CHECK(files.progress(f) == progress);
   layouts.returned(f, 6, Access::kRead);
   {
     const auto target = mirrors->begin_write(f, duplicate);

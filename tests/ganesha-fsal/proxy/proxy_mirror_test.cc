@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
 
+#include "rpc/control/mds_boot.h"
 #include "tests/ganesha-fsal/proxy/proxy_fixture.h"
 
 using namespace weft;
@@ -31,7 +32,7 @@ TEST_CASE("a write goes to each stripe's leader, with a handle that names the pa
   const layout::Handle handle = f.objects(3).last_write;
   CHECK(handle.access == layout::Access::kReadWrite);
   CHECK(handle.object_epoch == 7);
-  CHECK(handle.client_id == 0);
+  CHECK(handle.client_id == rpc::control::kOwnClientId);
   CHECK(handle.duplication == layout::Duplication::kServerSync);
   CHECK(handle.partners == std::array<std::uint32_t, 2>{1, 0});
   CHECK(f.objects(1).object == f.objects(3).object);
