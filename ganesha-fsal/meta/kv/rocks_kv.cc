@@ -351,12 +351,14 @@ class RocksKv final : public KvStore {
     const auto looks = static_cast<unsigned>((options.stall_limit + kLook / 2) / kLook);
     looks_at_progress_.emplace(kLook, [this, looks] { look_at_progress(looks); });
     merges_.emplace(kLook, [this] { merge_when_full(); });
+    settles_.emplace(kLook, [this] { settle(); });
   }
 
   ~RocksKv() override {
     if (!writable_) return;
     closing_ = true;
     merges_.reset();
+    settles_.reset();
     looks_at_space_.reset();
     looks_at_progress_.reset();
     if (path_.sync.poisoned()) return;  // what can be lost was told to nobody
@@ -475,6 +477,12 @@ class RocksKv final : public KvStore {
                                                     (stuck * kLook).count() / 1000)});
   }
 
+  // What nobody waits for is not to stay in memory because nobody waits for anything else either.
+  void settle() {
+    const CommitSeq before = std::exchange(settled_, path_.sync.commits());
+    if (path_.sync.durable() < before) static_cast<void>(path_.sync.wait(before));
+  }
+
   // What was removed takes space until tables are merged, which the little that removing writes
   // does not bring about. A tenth of the time goes into it, while there is space for it.
   void merge_when_full() {
@@ -517,13 +525,15 @@ class RocksKv final : public KvStore {
   WritePath path_;
   const std::unique_ptr<StoreSpace> space_;
   const std::function<void(bool)> on_waits_;
-  bool waits_ = false;  // as of the last look at progress, of the thread that looks
+  bool waits_ = false;     // as of the last look at progress, of the thread that looks
+  CommitSeq settled_ = 0;  // what there was at the last look, of the thread that settles
   // Of the thread that merges.
   rocksdb::SequenceNumber merged_ = 0;
   std::chrono::steady_clock::time_point next_merge_;
   std::atomic<std::int64_t> sync_time_{0};  // nanoseconds
   std::atomic<bool> closing_{false};
   std::optional<Regularly> merges_;
+  std::optional<Regularly> settles_;
   std::optional<Regularly> looks_at_space_;
   std::optional<Regularly> looks_at_progress_;
 };

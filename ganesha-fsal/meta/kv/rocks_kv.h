@@ -5,7 +5,8 @@
 //
 // commit() leaves what it adds to RocksDB's log in memory. wait_durable() writes and syncs the log
 // up to the last commit: the first thread to wait does it for all that have committed by then, so
-// that the number of writes and syncs a second is the disk's, not the load's.
+// that the number of writes and syncs a second is the disk's, not the load's. What nobody waits for
+// is synced within a second.
 //
 // Keys that begin with 'B' (bytes of inline files) are in a column family of their own, "inline",
 // so that a level of inodes and names is not merged with file data. It is made when a store without
