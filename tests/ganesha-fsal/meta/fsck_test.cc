@@ -1,7 +1,7 @@
 // Each kind of damage is found, and named.
 #include "ganesha-fsal/meta/fsck.h"
 
-#include <chrono>
+#include <ctime>
 #include <map>
 
 #include "ganesha-fsal/meta/schema/journal.h"
@@ -226,12 +226,13 @@ TEST_CASE_METHOD(FsckTest, "depth costs no more than width: each directory is wa
     }
     return {};
   }));
-  const auto begun = std::chrono::steady_clock::now();
+  // Of the processor, which others use as well.
+  const std::clock_t begun = std::clock();
   const auto report = fsck(store.latest());
-  const auto took = std::chrono::steady_clock::now() - begun;
+  const auto took_s = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
   REQUIRE(report);
   CHECK(report->directories == kDepth + 3);
-  CHECK(took < std::chrono::seconds(10));  // comparing each with all above it takes longer
+  CHECK(took_s < 10);  // comparing each with all above it takes longer
 }
 
 TEST_CASE_METHOD(FsckTest, "what the registry of data servers keeps is shown to who knows it") {
