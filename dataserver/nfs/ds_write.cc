@@ -47,13 +47,12 @@ void DsHandler::write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::O
   auto written = [this, job = std::move(job)](Result<WriteResult> result) mutable {
     write_done(std::move(job), std::move(result));
   };
-  if (!args.piped.empty()) {
-    parts_.store.write_piped(handle->object, args.offset, std::move(args.piped), wanted,
-                             std::move(written));
-  } else {
-    parts_.store.write(handle->object, args.offset, std::move(args.data), wanted,
-                       std::move(written));
-  }
+  parts_.store.write({.object = handle->object,
+                      .offset = args.offset,
+                      .data = std::move(args.data),
+                      .piped = std::move(args.piped),
+                      .wanted = wanted},
+                     std::move(written));
 }
 
 void DsHandler::write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result) {

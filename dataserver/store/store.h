@@ -140,11 +140,6 @@ class Store {
     write({.object = object, .offset = offset, .data = std::move(data), .wanted = wanted},
           std::move(done));
   }
-  void write_piped(const layout::ObjectId& object, std::uint64_t offset, PipedBytes data,
-                   Stability wanted, Done<WriteResult> done) {
-    write({.object = object, .offset = offset, .piped = std::move(data), .wanted = wanted},
-          std::move(done));
-  }
   // The whole object. The verifier is the one unstable writes were answered with unless data was
   // lost since. Success with nothing written is success; kNotFound is not an error here.
   virtual void commit(const layout::ObjectId& object, Done<WriteVerifier> done) = 0;

@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
+#include <utility>
 
 #include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/meta/kv/store_watch.h"

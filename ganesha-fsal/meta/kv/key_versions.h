@@ -13,7 +13,6 @@
 //     it locked.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

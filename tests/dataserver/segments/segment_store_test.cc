@@ -138,8 +138,11 @@ TEST_CASE("a change removes the whole segment before it goes on") {
       [&](OneSegment& rig, auto done) {
         auto piped = PipedBytes::open(rig.pool()).value();
         piped.put(std::as_bytes(std::span(change))).value();
-        rig.segments->write_piped(kObject, 9 * kStrip - 50, std::move(piped), Stability::kFileSync,
-                                  std::move(done));
+        rig.segments->write({.object = kObject,
+                             .offset = 9 * kStrip - 50,
+                             .piped = std::move(piped),
+                             .wanted = Stability::kFileSync},
+                            std::move(done));
       },
       [&](std::string& bytes) { bytes.replace(9 * kStrip - 50, 100, change); });
   check(

@@ -58,7 +58,9 @@ class StoreCalls {
     auto piped = PipedBytes::open(pool_).value();
     piped.put(std::as_bytes(std::span(bytes))).value();
     return wait<ds::WriteResult>([&](auto done) {
-      any().write_piped(object, offset, std::move(piped), stability, std::move(done));
+      any().write(
+          {.object = object, .offset = offset, .piped = std::move(piped), .wanted = stability},
+          std::move(done));
     });
   }
   Result<ds::ReadResult> read(const layout::ObjectId& object, std::uint64_t offset,
