@@ -1,5 +1,6 @@
 #include "dataserver/main/folder_chain.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdint>
@@ -22,6 +23,19 @@ Result<> clear(const std::string& path, StoreDirectory& directory) {
   std::filesystem::remove_all(path, failed);
   if (failed) return fail_file(failed.value(), "remove " + path);
   return sync_directory(directory.root());
+}
+
+// Whether the partition has all its folders, or is none yet: a removal of it that was cut short
+// leaves some.
+bool is_whole(const std::string& path) {
+  std::error_code failed;
+  if (!std::filesystem::exists(path + "/identity", failed)) return true;
+  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
+    if (!std::filesystem::exists(fmt::format("{}/objects/{:03x}", path, folder), failed)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -54,7 +68,8 @@ Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
   StoreDirectory& directory = file_->directory();
   // Those that the store does not say it has are of no use: a version that knows no segments may
   // have changed objects since.
-  if (!config.segments.on() || !directory.identity().segments) {
+  const bool known = config.segments.on() && directory.identity().segments;
+  if (!known || !is_whole(path)) {
     if (auto cleared = clear(path, directory); !cleared) return cleared;
   }
   if (!config.segments.on()) {

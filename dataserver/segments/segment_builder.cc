@@ -51,6 +51,7 @@ void SegmentBuilder::poll() {
 // False: it was disturbed, or something failed.
 Task<bool> SegmentBuilder::round(std::vector<StripGroup> groups) {
   bool finished = co_await remove_doomed();
+  disk_is_full_ = false;
   const std::uint64_t before = parts_.table.view().built.load();
   std::uint64_t in_index = before;
   for (StripGroup& group : groups) {
@@ -58,6 +59,7 @@ Task<bool> SegmentBuilder::round(std::vector<StripGroup> groups) {
       finished = false;
       break;
     }
+    if (disk_is_full_) break;  // what is to be written next would not fit either
     if (is_one_run(group)) continue;
     if (co_await build(std::move(group))) index_is_old_ = true;
     const std::uint64_t built = parts_.table.view().built.load();
@@ -106,6 +108,7 @@ Task<bool> SegmentBuilder::build(StripGroup group) {
       const auto written = co_await parts_.partition.write(*number, memory);
       if (!written) {
         spdlog::warn("event=segment_failed error=\"{}\"", written.error().describe());
+        disk_is_full_ = written.error() == Errc::kNoSpace;
         record.reset();
       } else if (!(co_await remove(parts_.table.make_room(memory.size())))) {
         record.reset();
@@ -126,19 +129,21 @@ Task<std::optional<SegmentRecord>> SegmentBuilder::gather(const StripGroup& grou
   if (memory.empty()) co_return std::nullopt;
   std::memset(memory.data(), 0, memory.size());
   SegmentRecord record{.number = number, .sum = 0, .strips = {}};
-  for (std::size_t slot = 0; slot < group.size(); ++slot) {
-    const Strip strip = group[slot];
+  for (const Strip& strip : group) {
     if (disturbed() || parts_.table.spoiled()) co_return std::nullopt;
     auto read = co_await call<Result<ReadResult>>([&](auto done) {
       parts_.beneath.read(strip.object, strip.index * kStrip, static_cast<std::uint32_t>(kStrip),
                           std::move(done));
     });
+    if (!read && read.error() != Errc::kNotFound) co_return std::nullopt;
     const std::size_t size = read ? read->payload.size() : 0;
-    if (size == 0) co_return std::nullopt;  // removed or cut since it was read
-    const auto into = memory.span().subspan(slot * kStrip, size);
+    if (size == 0) continue;  // behind the object's end, as some programs read
+    const auto into = memory.span().subspan(record.strips.size() * kStrip, size);
     if (!copy_payload(read->payload, into)) co_return std::nullopt;
     record.strips.push_back({.strip = strip, .bytes = static_cast<std::uint32_t>(size)});
   }
+  if (record.strips.empty()) co_return std::nullopt;
+  memory.truncate(record.strips.size() * kStrip);
   record.sum = XXH64(memory.data(), memory.size(), 0);
   co_return record;
 }

@@ -5,7 +5,8 @@
 // written, one after the other, until all are or an operation comes: of each the strips are read
 // and their objects made durable, so that no segment outlives what it is a copy of; then the
 // segment is written and made durable, and those that it takes the place of are removed. At the end
-// comes the index. A group that is a piece of one object anyway is left: it gains nothing.
+// comes the index. A group that is a piece of one object anyway is left: it gains nothing. Where
+// the disk is full the round ends, and the next one comes when something was read again.
 //
 // Threading: poll() and all that follows on one thread, with an IoRing; the rest from any.
 // Ownership: what it refers to outlives it, and it is destroyed when busy() is false.
@@ -59,6 +60,7 @@ class SegmentBuilder {
   unsigned idle_polls_ = 0;
   bool unfinished_ = false;  // a round was disturbed: groups_ are still to be looked at
   bool index_is_old_ = false;
+  bool disk_is_full_ = false;  // it was in this round
   std::vector<StripGroup> groups_;
 };
 

@@ -121,9 +121,14 @@ Task<Result<>> SegmentPartition::write_index(const SegmentIndex& index) {
   std::ranges::copy(record, part(bytes, 0, bytes.size()).data());
   std::vector<ObjectId> old;
   for (const std::uint64_t number : indices_) old.push_back(index_file(number));
-  indices_.push_back(++last_index_);  // what is written in part, too, has had its number
-  auto written = co_await write_file(index_file(last_index_), bytes);
-  if (!written) co_return written;
+  const ObjectId file = index_file(++last_index_);
+  indices_.push_back(last_index_);  // what is written in part, too, has had its number
+  auto written = co_await write_file(file, bytes);
+  if (!written) {
+    // On a full disk there are many tries: each takes what it left.
+    if (co_await remove_files({file})) indices_.pop_back();
+    co_return written;
+  }
   auto removed = co_await remove_files(std::move(old));
   if (removed) indices_ = {last_index_};
   co_return removed;

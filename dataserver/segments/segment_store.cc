@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace weft::ds {
@@ -93,7 +94,7 @@ void SegmentStore::stop() {
 struct SegmentStore::ReadOp {
   StoreRead what;
   unsigned looks = 0;
-  bool waited = false;  // for a segment
+  std::vector<std::uint64_t> waited = {};  // for these segments
   Done<ReadResult> done;
 };
 
@@ -114,7 +115,7 @@ void SegmentStore::look(std::shared_ptr<ReadOp> op) {
     case Kind::kBytes: break;
   }
   SegmentView& view = table_.view();
-  (op->waited ? view.waits : view.hits).fetch_add(1, std::memory_order_relaxed);
+  (op->waited.empty() ? view.hits : view.waits).fetch_add(1, std::memory_order_relaxed);
   view.hit_bytes.fetch_add(found.result.payload.size(), std::memory_order_relaxed);
   into_room(std::move(op->what.room), std::move(op->done))(std::move(found.result));
 }
@@ -133,7 +134,10 @@ void SegmentStore::ask_end(std::shared_ptr<ReadOp> op, std::uint64_t entry) {
 }
 
 void SegmentStore::load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment) {
-  op->waited = true;
+  // One that is gone again has made room for another: together they do not fit.
+  const std::uint64_t number = SegmentTable::number_of(segment);
+  if (std::ranges::find(op->waited, number) != op->waited.end()) return read_beneath(*op);
+  op->waited.push_back(number);
   Buffer memory;
   SegmentTable::Waiter waiter{.ring = IoRing::current(), .go_on = [this, op] { look(op); }};
   switch (table_.begin_load(segment, waiter, memory)) {
@@ -143,8 +147,7 @@ void SegmentStore::load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentP
     case SegmentTable::Load::kStart: break;
   }
   const auto whole = std::make_shared<Buffer>(std::move(memory));
-  partition_.read(SegmentTable::number_of(segment), *whole,
-                  beneath<void>([this, segment, whole](Result<> result) {
+  partition_.read(number, *whole, beneath<void>([this, segment, whole](Result<> result) {
                     loaded(segment, std::move(*whole), std::move(result));
                   }));
 }
@@ -155,8 +158,8 @@ void SegmentStore::loaded(const SegmentTable::SegmentPtr& segment, Buffer memory
   }
   const bool damaged = !result && !(result.error() == Errc::kBusy);
   auto bytes = result ? std::optional(std::move(memory)) : std::nullopt;
-  auto waiters = table_.end_load(segment, std::move(bytes), damaged);
-  if (damaged) {
+  auto ended = table_.end_load(segment, std::move(bytes), damaged);
+  if (ended.dropped) {
     const std::uint64_t number = SegmentTable::number_of(segment);
     spdlog::warn("event=segment_dropped number={} error=\"{}\"", number, result.error().describe());
     partition_.remove_all(
@@ -164,7 +167,7 @@ void SegmentStore::loaded(const SegmentTable::SegmentPtr& segment, Buffer memory
         [](const Result<>& /*the builder tries again*/) {});
   }
   IoRing* here = IoRing::current();
-  for (auto& waiter : waiters) {
+  for (auto& waiter : ended.waiters) {
     if (waiter.ring == here) {
       waiter.go_on();
     } else {

@@ -16,13 +16,15 @@ std::uint64_t last_strip(std::uint64_t end) { return end / kStrip + (end % kStri
 
 }  // namespace
 
-// Guarded by the table's mutex, but for the record.
+// Guarded by the table's mutex, but for what is const.
 class SegmentTable::Segment {
  public:
-  explicit Segment(SegmentRecord what) : record(std::move(what)) {}
+  Segment(SegmentRecord what, StripGroup without)
+      : record(std::move(what)), absent(std::move(without)) {}
   [[nodiscard]] std::uint64_t bytes() const { return record.strips.size() * kStrip; }
 
   const SegmentRecord record;
+  const StripGroup absent;  // of the group, but without bytes
   bool is_doomed = false;
   bool loading = false;
   Buffer memory;  // empty: not in memory
@@ -36,7 +38,6 @@ SegmentTable::SegmentTable(const SegmentOptions& options)
 
 std::uint64_t SegmentTable::number_of(const SegmentPtr& segment) { return segment->record.number; }
 std::uint64_t SegmentTable::sum_of(const SegmentPtr& segment) { return segment->record.sum; }
-std::uint64_t SegmentTable::bytes_of(const SegmentPtr& segment) { return segment->bytes(); }
 
 // --- Reading -------------------------------------------------------------------------------------
 
@@ -65,7 +66,8 @@ SegmentTable::Found SegmentTable::find(const layout::ObjectId& id, std::uint64_t
   if (known == objects_.end() || count == 0) return found;
   Object& object = known->second;
   const auto begins_in = object.strips.find(first_strip(offset));
-  if (begins_in == object.strips.end() || begins_in->second.segment->is_doomed) return found;
+  if (begins_in == object.strips.end() || begins_in->second.bytes == 0) return found;
+  if (begins_in->second.segment->is_doomed) return found;
   if (!object.end_known) {
     found.kind = Found::Kind::kEnd;
     found.entry = object.entry;
@@ -111,6 +113,7 @@ void SegmentTable::learn_end(const layout::ObjectId& object, std::uint64_t entry
 
 // Memory that counts until the last reply that has a part of it is gone. Empty: no room.
 Buffer SegmentTable::memory_for(std::uint64_t bytes) {
+  if (bytes > options_.cache_bytes) return {};  // of a time when there was more memory
   while (memory_->load() + bytes > options_.cache_bytes) {
     if (in_memory_.empty()) return {};
     forget_memory(*in_memory_.back());
@@ -143,12 +146,12 @@ SegmentTable::Load SegmentTable::begin_load(const SegmentPtr& segment, Waiter& w
   return Load::kStart;
 }
 
-std::vector<SegmentTable::Waiter> SegmentTable::end_load(const SegmentPtr& segment,
-                                                         std::optional<Buffer> bytes,
-                                                         bool damaged) {
+SegmentTable::Loaded SegmentTable::end_load(const SegmentPtr& segment, std::optional<Buffer> bytes,
+                                            bool damaged) {
   const MutexLock lock(mutex_);
   segment->loading = false;
-  if (damaged) {
+  const bool dropped = damaged && !segment->is_doomed;
+  if (dropped) {
     view_.damaged.fetch_add(1);
     doom(segment);
   }
@@ -159,7 +162,7 @@ std::vector<SegmentTable::Waiter> SegmentTable::end_load(const SegmentPtr& segme
     in_memory_.push_front(segment);
     segment->kept = in_memory_.begin();
   }
-  return std::exchange(segment->waiters, {});
+  return {.waiters = std::exchange(segment->waiters, {}), .dropped = dropped};
 }
 
 // --- Changing ------------------------------------------------------------------------------------
@@ -205,12 +208,8 @@ void SegmentTable::removed(std::uint64_t number) {
   if (found == segments_.end()) return;  // by another change, a moment ago
   const SegmentPtr segment = found->second;
   WEFT_ASSERT(segment->is_doomed);
-  for (const SegmentStrip& strip : segment->record.strips) {
-    const auto object = objects_.find(strip.strip.object);
-    WEFT_ASSERT(object != objects_.end());
-    object->second.strips.erase(strip.strip.index);
-    if (object->second.strips.empty()) objects_.erase(object);
-  }
+  for (const SegmentStrip& strip : segment->record.strips) forget(strip.strip);
+  for (const Strip& strip : segment->absent) forget(strip);
   bytes_ -= segment->bytes();
   view_.bytes.store(bytes_);
   segments_.erase(found);
@@ -237,7 +236,9 @@ void SegmentTable::end_change(const layout::ObjectId& object,
 // Whether the group is, strip for strip, what a segment has.
 bool SegmentTable::is_segment(const StripGroup& group) const {
   const Place* first = place_of(group.front());
-  if (first == nullptr || first->segment->record.strips.size() != group.size()) return false;
+  if (first == nullptr) return false;
+  const Segment& segment = *first->segment;
+  if (segment.record.strips.size() + segment.absent.size() != group.size()) return false;
   return std::ranges::all_of(group, [&](const Strip& strip) WEFT_REQUIRES(mutex_) {
     const Place* place = place_of(strip);
     return place != nullptr && place->segment == first->segment;
@@ -289,16 +290,27 @@ std::vector<std::uint64_t> SegmentTable::make_room(std::uint64_t bytes) {
   return numbers;
 }
 
-void SegmentTable::add(SegmentRecord record) {
-  const auto segment = std::make_shared<Segment>(std::move(record));
+void SegmentTable::place(const Strip& strip, Place at) {
+  Object& object = objects_[strip.object];
+  if (object.strips.empty()) object.entry = ++last_entry_;
+  const bool fresh = object.strips.emplace(strip.index, std::move(at)).second;
+  WEFT_ASSERT(fresh);
+}
+
+void SegmentTable::forget(const Strip& strip) {
+  const auto object = objects_.find(strip.object);
+  WEFT_ASSERT(object != objects_.end());
+  object->second.strips.erase(strip.index);
+  if (object->second.strips.empty()) objects_.erase(object);
+}
+
+void SegmentTable::add(SegmentRecord record, StripGroup absent) {
+  const auto segment = std::make_shared<Segment>(std::move(record), std::move(absent));
   std::uint32_t slot = 0;
   for (const SegmentStrip& strip : segment->record.strips) {
-    Object& object = objects_[strip.strip.object];
-    if (object.strips.empty()) object.entry = ++last_entry_;
-    const bool fresh =
-        object.strips.emplace(strip.strip.index, Place{segment, slot++, strip.bytes}).second;
-    WEFT_ASSERT(fresh);
+    place(strip.strip, {segment, slot++, strip.bytes});
   }
+  for (const Strip& strip : segment->absent) place(strip, {segment, 0, 0});
   by_use_.push_front(segment);
   segment->use = by_use_.begin();
   bytes_ += segment->bytes();
@@ -310,17 +322,20 @@ void SegmentTable::add(SegmentRecord record) {
 bool SegmentTable::end_build(std::optional<SegmentRecord> record) {
   const MutexLock lock(mutex_);
   WEFT_ASSERT(build_.has_value());
-  const Build build = std::move(*std::exchange(build_, {}));
+  Build build = std::move(*std::exchange(build_, {}));
   if (!record || build.spoiled) return false;
   // Room was made for it, and may not be there: a removal has failed.
   const std::uint64_t bytes = record->strips.size() * kStrip;
-  const auto is_taken = [&](const SegmentStrip& strip)
-                            WEFT_REQUIRES(mutex_) { return place_of(strip.strip) != nullptr; };
-  const bool taken = std::ranges::any_of(record->strips, is_taken);
+  const auto is_taken = [&](const Strip& strip)
+                            WEFT_REQUIRES(mutex_) { return place_of(strip) != nullptr; };
+  const bool taken = std::ranges::any_of(build.group, is_taken);
   if (taken || bytes_ + bytes > options_.size) return false;
   view_.built.fetch_add(1);
   view_.built_bytes.fetch_add(bytes);
-  add(std::move(*record));
+  std::erase_if(build.group, [&](const Strip& strip) {
+    return std::ranges::find(record->strips, strip, &SegmentStrip::strip) != record->strips.end();
+  });
+  add(std::move(*record), std::move(build.group));
   return true;
 }
 
@@ -330,7 +345,7 @@ void SegmentTable::restore(SegmentIndex index) {
   const MutexLock lock(mutex_);
   WEFT_ASSERT(segments_.empty());
   next_number_ = std::max(next_number_, index.next_number);
-  for (SegmentRecord& record : index.segments) add(std::move(record));
+  for (SegmentRecord& record : index.segments) add(std::move(record), {});
 }
 
 SegmentIndex SegmentTable::index() const {

@@ -7,6 +7,10 @@
 //              are known as long as its file may be there, so that each change of them waits for
 //              its removal
 //
+// Strips of a group of which the object had no bytes, as behind its end, are not in the segment's
+// file. The table knows them as the segment's all the same, until the next start, so that the group
+// is seen to be a segment until one of them is written. They answer nothing.
+//
 // Threading: any thread. Waiters are called by who calls end_load(), not under the mutex.
 //
 // Memory: segments in memory, and those of which replies still hold parts, are cache_bytes at most;
@@ -75,7 +79,6 @@ class SegmentTable {
   using SegmentPtr = std::shared_ptr<Segment>;
   [[nodiscard]] static std::uint64_t number_of(const SegmentPtr& segment);
   [[nodiscard]] static std::uint64_t sum_of(const SegmentPtr& segment);
-  [[nodiscard]] static std::uint64_t bytes_of(const SegmentPtr& segment);
 
   // --- Reading
 
@@ -106,10 +109,14 @@ class SegmentTable {
   // and is called when the segment is there or not to be had. kRefused: there is no room just now,
   // or it is doomed.
   [[nodiscard]] Load begin_load(const SegmentPtr& segment, Waiter& waiter, Buffer& memory);
-  // With the bytes, or nothing if they did not come. Who waited is returned. A damaged segment is
-  // doomed, and is to be removed.
-  [[nodiscard]] std::vector<Waiter> end_load(const SegmentPtr& segment, std::optional<Buffer> bytes,
-                                             bool damaged);
+  struct Loaded {
+    std::vector<Waiter> waiters;  // who waited
+    bool dropped = false;         // it was listed, and is damaged: it is to be removed
+  };
+  // With the bytes, or nothing if they did not come. What a change has doomed meanwhile may be
+  // removed in part: that is no damage.
+  [[nodiscard]] Loaded end_load(const SegmentPtr& segment, std::optional<Buffer> bytes,
+                                bool damaged);
 
   // --- Changing
 
@@ -131,7 +138,8 @@ class SegmentTable {
   // Dooms those that share a strip with it, and those used longest ago, as many as it takes. They
   // are to be removed before it is listed.
   [[nodiscard]] std::vector<std::uint64_t> make_room(std::uint64_t bytes);
-  // Ends the build. False: it came to nothing, and its file is to be removed.
+  // Ends the build; strips of the group that are not in the record have no bytes. False: it came to
+  // nothing, and its file is to be removed.
   [[nodiscard]] bool end_build(std::optional<SegmentRecord> record);
 
   // --- Starting and keeping
@@ -149,8 +157,8 @@ class SegmentTable {
  private:
   struct Place {
     SegmentPtr segment;
-    std::uint32_t slot;  // of kStrip bytes
-    std::uint32_t bytes;
+    std::uint32_t slot;   // of kStrip bytes
+    std::uint32_t bytes;  // 0: it is not in the file
   };
   struct Object {
     std::map<std::uint64_t, Place> strips;
@@ -165,7 +173,9 @@ class SegmentTable {
   };
   using Age = std::list<SegmentPtr>;
 
-  void add(SegmentRecord record) WEFT_REQUIRES(mutex_);
+  void add(SegmentRecord record, StripGroup absent) WEFT_REQUIRES(mutex_);
+  void place(const Strip& strip, Place at) WEFT_REQUIRES(mutex_);
+  void forget(const Strip& strip) WEFT_REQUIRES(mutex_);
   void doom(const SegmentPtr& segment) WEFT_REQUIRES(mutex_);
   void forget_ends() WEFT_REQUIRES(mutex_);
   void forget_memory(Segment& segment) WEFT_REQUIRES(mutex_);

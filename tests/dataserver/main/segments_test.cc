@@ -110,6 +110,18 @@ TEST_CASE("a partition that is damaged is dropped") {
   CHECK(std::filesystem::file_size(identity) > 5);
 }
 
+TEST_CASE("a partition of which a part was removed is dropped") {
+  ServerRig rig;
+  rig.config.segments = {.size = std::uint64_t{32} << 20};
+  const std::string folders = rig.config.store.path + "/segments/objects";
+  for (const std::string& gone : {folders + "/1a3", folders}) {
+    CHECK(rig.start()->stop());
+    REQUIRE(std::filesystem::remove_all(gone) > 0);
+    CHECK(rig.start()->stop());
+    CHECK(std::filesystem::exists(folders + "/1a3"));
+  }
+}
+
 TEST_CASE("a store says that it has segments, from before the first until the last is gone") {
   ServerRig rig;
   const std::string identity = rig.config.store.path + "/identity";

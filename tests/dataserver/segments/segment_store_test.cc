@@ -95,6 +95,65 @@ TEST_CASE("a group over several objects, with their ends in it, is one segment")
   CHECK(rig.client_reads(kObject, 0) == std::string(1000, 'o') + std::string(kStrip - 1000, '\0'));
 }
 
+TEST_CASE("a group with strips behind an object's end is a segment, too") {
+  SegmentRig rig;
+  std::string bytes = strips_of(9);
+  REQUIRE(rig.write(kObject, 0, bytes).has_value());
+  rig.client_reads_strips(kObject, {0, 4, 8, 12, 16}, 4);
+  rig.idle_second();
+  REQUIRE(rig.view().segments.load() == 1);
+  CHECK(rig.view().bytes.load() == 3 * kStrip);
+  for (const std::uint64_t index : {0, 4, 8}) {
+    CHECK(rig.reads_for(kObject, index * kStrip, kStrip, strip_of(bytes, index)) == 0);
+  }
+  CHECK(rig.reads_for(kObject, 12 * kStrip, kStrip, "") == 1);
+  // It is made once.
+  rig.client_reads_strips(kObject, {0, 4, 8, 12, 16}, 1);
+  rig.idle_second();
+  CHECK(rig.view().built.load() == 1);
+  // What comes to be there is of the group: the segment gives way to another.
+  REQUIRE(rig.write(kObject, 12 * kStrip, "x").has_value());
+  bytes.resize(12 * kStrip);
+  bytes += 'x';
+  CHECK(rig.view().segments.load() == 0);
+  CHECK(rig.client_reads(kObject, 12 * kStrip) == "x");
+  rig.idle_second();
+  CHECK(rig.view().bytes.load() == 4 * kStrip);
+  rig.restart();
+  for (const std::uint64_t index : {0, 4, 8, 12}) {
+    CHECK(rig.reads_for(kObject, index * kStrip, kStrip, strip_of(bytes, index)) == 0);
+  }
+}
+
+TEST_CASE("an object of a group comes to be, and goes") {
+  SegmentRig rig;
+  constexpr layout::ObjectId kThird{.fileid = 9, .generation = 1};
+  REQUIRE(rig.write(kObject, 0, "first").has_value());
+  REQUIRE(rig.write(kThird, 0, "third").has_value());
+  const auto read_row = [&](const std::string& second) {
+    CHECK(rig.client_reads(kObject, 0) == "first");
+    CHECK(rig.client_reads(kOther, 0).starts_with(second));
+    CHECK(rig.client_reads(kThird, 0) == "third");
+  };
+  for (int pass = 0; pass < 3; ++pass) read_row("error");
+  rig.idle_second();
+  REQUIRE(rig.view().bytes.load() == 2 * kStrip);
+  read_row("error");
+  REQUIRE(rig.write(kOther, 0, "second").has_value());
+  CHECK(rig.view().segments.load() == 0);
+  read_row("second");
+  rig.idle_second();
+  CHECK(rig.view().bytes.load() == 3 * kStrip);
+  read_row("second");
+  REQUIRE(rig.remove(kOther).has_value());
+  read_row("error");
+  rig.idle_second();
+  CHECK(rig.view().bytes.load() == 2 * kStrip);
+  read_row("error");
+  rig.restart();
+  read_row("error");
+}
+
 TEST_CASE("a change removes the whole segment before it goes on") {
   const auto check = [](const char* what, auto change, auto expect) {
     INFO(what);
@@ -293,6 +352,29 @@ TEST_CASE("a segment that does not read as it was written is dropped") {
   }
 }
 
+TEST_CASE("a segment that a change removes while it is read is not damaged") {
+  OneSegment rig;
+  REQUIRE(rig.stat(kObject).has_value());
+  rig.partition.hold = true;
+  std::optional<Result<ReadResult>> answer;
+  rig.segments->read(kObject, 0, 100,
+                     [&](Result<ReadResult> result) { answer.emplace(std::move(result)); });
+  REQUIRE(rig.partition.held() == 1);
+  std::vector<Buffer> data;
+  data.push_back(rig.buffer("!"));
+  rig.segments->write(kObject, 0, std::move(data), Stability::kFileSync,
+                      [](const Result<WriteResult>& result) { CHECK(result.has_value()); });
+  REQUIRE(rig.partition.held() == 2);
+  rig.partition.finish(1);
+  rig.partition.finish(0);
+  CHECK(rig.partition.held() == 0);
+  REQUIRE(answer.has_value());
+  REQUIRE(answer->has_value());
+  CHECK(static_cast<char>((*answer)->payload.flatten().value().data()[0]) == '!');
+  CHECK(rig.view().damaged.load() == 0);
+  CHECK(rig.view().invalidated.load() == 1);
+}
+
 TEST_CASE("nobody starts whose partition can be neither read nor cleared") {
   OneSegment rig;
   rig.partition.hold = true;
@@ -348,6 +430,47 @@ TEST_CASE("memory is bounded, with what replies still hold") {
   CHECK(rig.client_reads(kObject, 2 * kStrip) == strip_of(bytes, 2));
   CHECK(rig.view().loads.load() == 3);
   CHECK(table.memory_bytes() <= 8 * kStrip);
+}
+
+TEST_CASE("a read over segments that do not fit into memory together brings each once") {
+  SegmentRig rig(
+      {.size = 64 * test::kMiB, .cache_bytes = 8 * kStrip, .idle = std::chrono::seconds(1)});
+  const std::string bytes = strips_of(60);
+  REQUIRE(rig.write(kObject, 0, bytes).has_value());
+  for (std::uint64_t first = 0; first < 3; ++first) {
+    rig.client_reads_strips(kObject, {first, first + 10, first + 20, first + 30}, 4);
+    REQUIRE(rig.client_reads(kOther, 0).starts_with("error"));
+  }
+  rig.idle_second();
+  REQUIRE(rig.view().segments.load() == 3);
+  rig.partition.hold = true;
+  std::optional<std::string> got;
+  rig.segments->read(kObject, 10 * kStrip, 3 * kStrip, [&](Result<ReadResult> result) {
+    const auto all = result->payload.flatten().value();
+    got.emplace(reinterpret_cast<const char*>(all.data()), all.size());
+  });
+  rig.partition.finish_all();
+  REQUIRE(got.has_value());
+  CHECK(*got == bytes.substr(10 * kStrip, 3 * kStrip));
+  CHECK(rig.view().loads.load() == 3);
+}
+
+TEST_CASE("a segment of a time with more memory sends no other out of it") {
+  SegmentRig rig(
+      {.size = 64 * test::kMiB, .cache_bytes = 8 * kStrip, .idle = std::chrono::seconds(1)});
+  const std::string bytes = strips_of(60);
+  REQUIRE(rig.write(kObject, 0, bytes).has_value());
+  rig.client_reads_strips(kObject, {0, 10, 20, 30, 40, 50}, 4);
+  REQUIRE(rig.client_reads(kOther, 0).starts_with("error"));
+  rig.client_reads_strips(kObject, {1, 11, 21}, 4);
+  rig.idle_second();
+  REQUIRE(rig.view().segments.load() == 2);
+  rig.options.cache_bytes = 4 * kStrip;
+  rig.restart();
+  CHECK(rig.client_reads(kObject, kStrip) == strip_of(bytes, 1));
+  CHECK(rig.client_reads(kObject, 0) == strip_of(bytes, 0));
+  CHECK(rig.reads_for(kObject, 11 * kStrip, kStrip, strip_of(bytes, 11)) == 0);
+  CHECK(rig.view().loads.load() == 1);
 }
 
 TEST_CASE("the partition is bounded: what was used longest ago makes room") {
@@ -448,6 +571,69 @@ TEST_CASE("a change of a strip that is being copied makes the copy worthless") {
   for (const std::uint64_t index : kRow) {
     CHECK(rig.client_reads(kObject, index * kStrip) == strip_of(bytes, index));
   }
+}
+
+TEST_CASE("an object that is removed and made again while its group is written is not in it") {
+  SegmentRig rig;
+  REQUIRE(rig.write(kObject, 0, strips_of(16)).has_value());
+  rig.client_reads_strips(kObject, kRow, 3);
+  rig.partition.hold = true;
+  rig.idle_second();
+  REQUIRE(rig.partition.held() == 1);
+  REQUIRE(rig.remove(kObject).has_value());
+  const std::string bytes = strips_of(16, 'A');
+  REQUIRE(rig.write(kObject, 0, bytes).has_value());
+  rig.partition.finish_all();
+  rig.partition.hold = false;
+  CHECK(rig.view().built.load() == 0);
+  CHECK(rig.files() == 0);
+  rig.restart();
+  for (const std::uint64_t index : kRow) {
+    CHECK(rig.client_reads(kObject, index * kStrip) == strip_of(bytes, index));
+  }
+}
+
+TEST_CASE("on a full disk one segment is tried, and nothing is left of it") {
+  SegmentRig rig;
+  const std::string bytes = strips_of(40);
+  REQUIRE(rig.write(kObject, 0, bytes).has_value());
+  for (std::uint64_t first = 0; first < 3; ++first) {
+    rig.client_reads_strips(kObject, {first, first + 10, first + 20, first + 30}, 4);
+    REQUIRE(rig.client_reads(kOther, 0).starts_with("error"));
+  }
+  rig.partition.broken_writes = Errc::kNoSpace;
+  const std::uint64_t before = rig.store.reads;
+  rig.idle_second();
+  CHECK(rig.view().built.load() == 0);
+  CHECK(rig.files() == 0);
+  CHECK(rig.store.reads - before == 4);
+  CHECK(rig.client_reads(kObject, 0) == strip_of(bytes, 0));
+  rig.partition.broken_writes = {};
+  rig.idle_second();
+  CHECK(rig.view().built.load() == 3);
+  CHECK(rig.files() == 4);
+}
+
+TEST_CASE("an index that cannot be written leaves nothing, and the one before it counts") {
+  OneSegment rig;
+  REQUIRE(rig.files() == 2);
+  rig.client_reads_strips(kObject, {1, 5, 9}, 3);
+  // The segment finds room, and the index does not.
+  rig.partition.hold = true;
+  rig.idle_second();
+  rig.partition.finish(0);
+  rig.partition.finish(0);
+  rig.partition.broken_writes = Errc::kNoSpace;
+  rig.partition.hold = false;
+  rig.partition.finish_all();
+  CHECK(rig.view().segments.load() == 2);
+  CHECK(rig.files() == 3);
+  for (int second = 0; second < 5; ++second) rig.idle_second();
+  CHECK(rig.files() == 3);
+  rig.restart();
+  CHECK(rig.view().segments.load() == 1);
+  CHECK(rig.files() == 2);
+  rig.check_all();
 }
 
 TEST_CASE("what is being changed is not copied") {

@@ -96,6 +96,14 @@ TEST_CASE("two clients that read by turns have a group each") {
   }
 }
 
+TEST_CASE("the same reads, were they of one client, are one group") {
+  for (const Rule rule : kRules) {
+    SuccessorGraph graph = graph_of(rule);
+    observe(graph, {0, 100, 1, 101, 2, 102}, 4);
+    CHECK(groups_in(graph) == Groups{{0, 1, 2, 100, 101, 102}});
+  }
+}
+
 TEST_CASE("a strip with two successors by turns holds two rows together") {
   const Trace trace{0, 1, 7, 2, 3, 7};  // A B H C D H
   for (unsigned rule = 0; rule < 3; ++rule) {

@@ -24,6 +24,7 @@ class HeldStore final : public ds::Store {
   bool hold = false;            // otherwise each operation is over before its call returns
   Errc broken{};                // what reads fail with, if anything
   std::uint64_t broken_at = 0;  // those that touch this byte
+  Errc broken_writes{};         // what writes fail with, if anything, after half of each
   std::uint64_t reads = 0;
   std::uint64_t uncached_reads = 0;
 
@@ -119,7 +120,9 @@ class HeldStore final : public ds::Store {
     }
     submit<ds::WriteResult>(std::move(done), [=, this](bool half) -> Result<ds::WriteResult> {
       File& file = files[object];
+      half = half || broken_writes != Errc{};
       put(file.now, offset, half ? bytes.substr(0, half_of(bytes.size())) : bytes);
+      if (broken_writes != Errc{}) return fail(broken_writes, "injected");
       if (wanted != ds::Stability::kUnstable) file.durable = file.now;
       return ds::WriteResult{.bytes = bytes.size(),
                              .stability = wanted,
