@@ -1,4 +1,4 @@
-// WEFT_ASSERT: checks a promise of our own code, in every build.
+// WEFT_ASSERT: checks a promise of our own code, in every build, on any thread.
 //
 // assert(3) vanishes with NDEBUG, which RelWithDebInfo defines; this one stays on in release. It is
 // for our own errors only: what a peer, a disk or a user sends is rejected, never asserted.

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <future>
 
+#include "rpc/base/edge_watch.h"
+
 namespace weft::rpc::rdma {
 namespace {
 
@@ -40,22 +42,21 @@ ConnectionEvent copy_of(const rdma_cm_event& event) {
 }  // namespace
 
 struct DeviceEvents::Completions {
-  Completions(boost::asio::io_context& context, std::shared_ptr<Device> of, ibv_comp_channel* made)
-      : device(std::move(of)), channel(made), wait(context, made->fd) {}
+  Completions(std::shared_ptr<Device> of, ibv_comp_channel* made)
+      : device(std::move(of)), channel(made) {}
   Completions(const Completions&) = delete;
   Completions& operator=(const Completions&) = delete;
   ~Completions() { close(); }
   void close() {
     if (channel == nullptr) return;
-    // The descriptor is the channel's.
-    static_cast<void>(wait.release());
+    watch.stop();
     ::ibv_destroy_comp_channel(std::exchange(channel, nullptr));
     device.reset();
   }
 
   std::shared_ptr<Device> device;
   ibv_comp_channel* channel;
-  boost::asio::posix::stream_descriptor wait;
+  EdgeWatch watch;
 };
 
 DeviceEvents::~DeviceEvents() { close(); }
@@ -97,9 +98,11 @@ Result<ibv_comp_channel*> DeviceEvents::completions(const std::shared_ptr<Device
     ::ibv_destroy_comp_channel(channel);
     return fail(Errc::kInternal, "a completion channel that blocks");
   }
-  auto made = std::make_shared<Completions>(context_, device, channel);
-  completions_.emplace(device.get(), made);
-  wait(made);
+  auto made = std::make_shared<Completions>(device, channel);
+  auto watched = made->watch.start(
+      context_, channel->fd, [self = shared_from_this(), made] { self->take_completions(made); });
+  if (!watched) return pass(watched);
+  completions_.emplace(device.get(), std::move(made));
   return channel;
 }
 
@@ -132,28 +135,21 @@ void DeviceEvents::take_events() {
   }
 }
 
-void DeviceEvents::wait(const std::shared_ptr<Completions>& completions) {
-  if (closed_ || completions->channel == nullptr) return;
-  completions->wait.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                               [self = shared_from_this(), completions](const error_code& error) {
-                                 if (error || self->closed_) return;
-                                 if (completions->channel == nullptr) return;
-                                 self->take_completions(*completions);
-                                 self->wait(completions);
-                               });
-}
-
-void DeviceEvents::take_completions(Completions& completions) {
+void DeviceEvents::take_completions(const std::shared_ptr<Completions>& completions) {
   ibv_cq* queue = nullptr;
   void* user = nullptr;
   // A queue tells once until it is asked again. So of a lone one nothing more is there to be looked
-  // for; what comes meanwhile ends the next wait.
-  const std::size_t most = std::clamp<std::size_t>(users_.size(), 1, kMostEvents);
-  for (std::size_t i = 0; i < most && !closed_ && completions.channel != nullptr; ++i) {
-    if (::ibv_get_cq_event(completions.channel, &queue, &user) != 0) return;
+  // for, and what comes meanwhile is told of again.
+  const std::size_t most = std::max<std::size_t>(users_.size(), 1);
+  for (std::size_t i = 0; i < std::min(most, kMostEvents); ++i) {
+    if (closed_ || completions->channel == nullptr) return;
+    if (::ibv_get_cq_event(completions->channel, &queue, &user) != 0) return;
     ::ibv_ack_cq_events(queue, 1);
     static_cast<CompletionUser*>(user)->on_completions();
   }
+  if (most <= kMostEvents) return;
+  boost::asio::post(
+      context_, [self = shared_from_this(), completions] { self->take_completions(completions); });
 }
 
 void close(IoThreads& threads, std::vector<std::shared_ptr<DeviceEvents>>& events) {

@@ -87,8 +87,7 @@ class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
 
   void wait();
   void take_events();
-  void wait(const std::shared_ptr<Completions>& completions);
-  void take_completions(Completions& completions);
+  void take_completions(const std::shared_ptr<Completions>& completions);
 
   boost::asio::io_context& context_;
   rdma_event_channel* channel_ = nullptr;

@@ -40,14 +40,18 @@ struct Work {
     kSend,     // `memory`, into what the peer has posted
     kRead,     // the peer's memory `remote`, into `memory`, which is as large
     kWrite,    // `memory`, into the peer's memory `remote`, which is as large
+    kNothing,  // done when all is that was posted before it, but for receives
   };
   Kind kind = Kind::kReceive;
-  Buffer memory;  // registered, and not empty
+  Buffer memory;  // registered, and not empty but of a kNothing
   Segment remote;
   std::uint64_t tag = 0;  // whatever the poster wants to find again
   // More of the same is posted next, with no turn of the thread between: the device may be given
   // all of it at once, and tell of it at once when the last is done. Not of a kReceive.
   bool joined = false;
+  // Of a kSend: nobody waits for it. That it is done may be told as late as of what is posted next
+  // and is not quiet; that it failed is told at once.
+  bool quiet = false;
   // Of a kSend: the peer's memory with this handle is out of reach when it arrives, and the peer is
   // told so. Only if the queue pair may_invalidate().
   std::optional<std::uint32_t> invalidate = std::nullopt;

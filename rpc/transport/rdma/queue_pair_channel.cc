@@ -12,6 +12,8 @@ namespace {
 using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kStarvedTick{5};
+// So many Sends at most are told of together.
+constexpr std::size_t kMostQuiet = 15;
 
 // Reads fetch what the peer has; the others send.
 std::size_t sent_bytes(const Work& work) {
@@ -26,6 +28,7 @@ QueuePairChannel::QueuePairChannel(boost::asio::io_context& context,
       options_(options),
       queue_pair_(std::move(queue_pair)),
       credits_(std::min(options.credits, queue_pair_->max_receives())),
+      most_quiet_(std::min(kMostQuiet, queue_pair_->max_work() / 4)),
       clock_(kLongestTick),
       timer_(context),
       last_activity_(clock_.now()) {}
@@ -70,9 +73,12 @@ void QueuePairChannel::receive_again() {
 
 void QueuePairChannel::post_work() {
   while (state_ != State::kClosed && !works_.empty() && under_way_ < queue_pair_->max_work()) {
-    if (under_way_++ == 0) moved_at_ = clock_.now();
     Work work = std::move(works_.front());
     works_.pop_front();
+    work.quiet = work.quiet && state_ == State::kOpen && quiet_ < most_quiet_;
+    if (!work.quiet && under_way_ == quiet_) moved_at_ = clock_.now();
+    ++under_way_;
+    if (work.quiet) ++quiet_;
     bytes_under_way_ += sent_bytes(work);
     // What it is joined with may have to wait for the next turn.
     if (under_way_ == queue_pair_->max_work()) work.joined = false;
@@ -102,6 +108,7 @@ void QueuePairChannel::on_completion(Completion completion) {
   }
   moved_at_ = last_activity_;
   --under_way_;
+  if (completion.work.quiet) --quiet_;
   bytes_under_way_ -= sent_bytes(completion.work);
   completion = {};  // its memory may be what others wait for
   post_work();
@@ -142,7 +149,7 @@ std::optional<Error> QueuePairChannel::late(TimePoint now) const {
     return why_;
   }
   if (auto late = late_too(now)) return late;
-  if (under_way_ > 0 && beyond(moved_at_, options_.send_deadline)) {
+  if (under_way_ > quiet_ && beyond(moved_at_, options_.send_deadline)) {
     return Error{Errc::kTimedOut, peer() + " takes no " + options_.sends};
   }
   if (beyond(starved_since_, options_.memory_deadline)) {
@@ -162,7 +169,15 @@ void QueuePairChannel::tick() {
     process();
     if (state_ == State::kFlushing) flushed_all();
   }
+  // Nothing else comes that would tell of them.
+  if (under_way_ == quiet_ && works_.empty()) ask_for_quiet();
   if (state_ != State::kClosed) start_timer();
+}
+
+void QueuePairChannel::ask_for_quiet() {
+  if (state_ == State::kClosed || quiet_ == 0) return;
+  add({.kind = Work::Kind::kNothing, .memory = {}, .remote = {}});
+  post_work();
 }
 
 // --- Closing -------------------------------------------------------------------------------------
@@ -174,6 +189,7 @@ void QueuePairChannel::close(Error why, bool drain) {
   why_ = std::move(why);
   state_ = State::kFlushing;
   closing_since_ = clock_.now();
+  ask_for_quiet();
   flushed_all();
 }
 

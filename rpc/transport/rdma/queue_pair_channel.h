@@ -111,11 +111,14 @@ class QueuePairChannel : public Channel,
   void tick();
   [[nodiscard]] std::optional<Error> late(TimePoint now) const;
   void finish_close();
+  // Asks when what nobody waits for is done.
+  void ask_for_quiet();
 
   boost::asio::io_context& context_;
   const Options options_;
   const std::unique_ptr<QueuePair> queue_pair_;
   const std::size_t credits_;
+  const std::size_t most_quiet_;
   RunningClock clock_;
   boost::asio::steady_timer timer_;
   std::shared_ptr<ChannelUser> user_;
@@ -129,12 +132,13 @@ class QueuePairChannel : public Channel,
   std::deque<Completion> arrived_;
   std::deque<Work> works_;           // to be posted
   std::size_t under_way_ = 0;        // posted, without receives
+  std::size_t quiet_ = 0;            // of those: Work::quiet
   std::size_t bytes_under_way_ = 0;  // of what is sent
 
   // Since when, for the deadlines; the epoch when not so.
   TimePoint starved_since_{};
   TimePoint closing_since_{};
-  TimePoint moved_at_{};  // the last time at which work was done, or began
+  TimePoint moved_at_{};  // the last time at which work was done, or began, that is waited for
   TimePoint last_activity_;
 };
 

@@ -325,6 +325,8 @@ Result<> ServerChannel::push_answer(const Answer& answer) {
     auto work = make_answer(to, *message, call->second.places, queue_pair(), pool_);
     if (work) {
       work->back().invalidate = call->second.handle;
+      // What it leaves behind is little. Bulk data has memory to give back.
+      work->back().quiet = work->size() == 1;
       calls_.erase(call);
       push_work(std::move(*work));
       return {};
@@ -369,7 +371,8 @@ void ServerChannel::done(const Completion& completion) {
       fetched(static_cast<std::uint32_t>(completion.work.tag));
       break;
     case Work::Kind::kWrite: counts_->bytes_out.fetch_add(bytes, std::memory_order_relaxed); break;
-    case Work::Kind::kSend: break;
+    case Work::Kind::kSend:
+    case Work::Kind::kNothing: break;
   }
 }
 

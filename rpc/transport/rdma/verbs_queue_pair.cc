@@ -204,9 +204,10 @@ Result<> VerbsQueuePair::accept() {
 }
 
 void VerbsQueuePair::post(Work work) {
-  WEFT_ASSERT(!free_.empty() && !work.memory.empty());
+  const bool nothing = work.kind == Work::Kind::kNothing;
+  WEFT_ASSERT(!free_.empty() && work.memory.empty() == nothing);
   if (pair_ == nullptr) return;
-  WEFT_ASSERT(device_->reaches(work.memory.span()));
+  WEFT_ASSERT(nothing || device_->reaches(work.memory.span()));
   const std::size_t slot = free_.back();
   free_.pop_back();
   int error = 0;
@@ -245,13 +246,17 @@ void VerbsQueuePair::join(std::uint64_t slot, const Work& work) {
   request.wr_id = slot;
   request.sg_list = &piece;
   request.num_sge = 1;
-  request.send_flags = work.joined ? 0 : IBV_SEND_SIGNALED;
+  request.send_flags = work.joined || work.quiet ? 0 : IBV_SEND_SIGNALED;
   request.opcode = IBV_WR_SEND;
   if (work.invalidate) {
     request.opcode = IBV_WR_SEND_WITH_INV;
     request.invalidate_rkey = *work.invalidate;
   }
-  if (work.kind != Work::Kind::kSend) {
+  if (work.kind == Work::Kind::kNothing) {
+    // Of no bytes: no address is looked at (InfiniBand's specification, C9-88).
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.num_sge = 0;
+  } else if (work.kind != Work::Kind::kSend) {
     request.opcode = work.kind == Work::Kind::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = work.remote.offset;
     request.wr.rdma.rkey = work.remote.handle;

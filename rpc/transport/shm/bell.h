@@ -1,25 +1,16 @@
 // The bell by which a sleeping side of a shared-memory channel is woken: an eventfd of its own,
-// which it passes to the peer. The peer writes to it; its owner watches it, and never reads it.
+// which it passes to the peer. The peer writes to it; its owner watches it (rpc/base/edge_watch.h),
+// and never reads it: waking a thread takes one write(2) of the one side and one epoll_wait(2) of
+// the other.
 //
-// Waking a thread so takes one write(2) of the one side and one epoll_wait(2) of the other: epoll
-// reports each write to a descriptor that it watches edge-triggered, though it has been readable
-// all the time. Boost.Asio watches its own interrupter in this way, and has no public interface to
-// it: its waits and reads arm the descriptor anew, or read until there is nothing. So this reaches
-// into boost::asio::detail: an operation on the epoll reactor that says each time that it is done,
-// and is queued again, which makes no system call. Known for Boost 1.81.
-//
-// Ownership: the operation is the reactor's, and keeps what `rung` holds, until stop(), or until
-// the io_context is destroyed. The context outlives the Bell, as it does a socket.
-//
-// Threading: the context's thread, which has to be the only one that runs it (a write that another
-// one saw just while the operation is not queued would be lost); ring() is for any.
+// Threading: that of an EdgeWatch; ring() is for any.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
-#include <memory>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/edge_watch.h"
 #include "rpc/base/error.h"
 
 namespace weft::rpc {
@@ -35,7 +26,6 @@ class Bell {
 
   // None: nothing to listen to.
   explicit Bell(OwnedFd fd) : fd_(std::move(fd)) {}
-  ~Bell() { stop(); }
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
@@ -44,14 +34,11 @@ class Bell {
   [[nodiscard]] Result<> listen(boost::asio::execution_context& context,
                                 std::move_only_function<void()> rung);
   // May come from within `rung`.
-  void stop();
+  void stop() { watch_.stop(); }
 
  private:
-  struct Watch;
-  class Operation;
-
   OwnedFd fd_;
-  std::shared_ptr<Watch> watch_;  // while listening
+  EdgeWatch watch_;  // ends before the descriptor
 };
 
 }  // namespace weft::rpc

@@ -65,9 +65,11 @@ void FakeWire::send(std::span<const std::byte> bytes) {
 
 void FakeWire::post(Work work) {
   const bool receive = work.kind == Work::Kind::kReceive;
-  WEFT_ASSERT(!work.memory.empty());
-  WEFT_ASSERT(receive ? receives_.size() < max_receives : work_.size() < max_work);
-  if (pool_.arena() != nullptr) {
+  const bool nothing = work.kind == Work::Kind::kNothing;
+  WEFT_ASSERT(work.memory.empty() == nothing);
+  WEFT_ASSERT(!work.quiet || (work.kind == Work::Kind::kSend && !work.joined));
+  WEFT_ASSERT(receive ? receives_.size() < max_receives : work_.size() + untold_.size() < max_work);
+  if (!nothing && pool_.arena() != nullptr) {
     WEFT_ASSERT(pool_.arena()->memory()->contains(work.memory.span()));
   }
   if (receive) return receives_.push_back(std::move(work));
@@ -80,11 +82,17 @@ void FakeWire::step() {
   const bool done = carry_out(work_.front());
   Work work = std::move(work_.front());
   work_.pop_front();
+  if (done && work.quiet) return untold_.push_back(std::move(work));
+  for (Work& before : std::exchange(untold_, {})) {
+    user_->on_completion({.work = std::move(before), .done = true});
+  }
+  ++told;
   user_->on_completion({.work = std::move(work), .done = done});
   if (!done) end({Errc::kUnreachable, "a remote access error"});
 }
 
 bool FakeWire::carry_out(Work& work) {
+  if (work.kind == Work::Kind::kNothing) return true;
   const auto bytes = work.memory.span();
   if (work.kind == Work::Kind::kSend) {
     if (bytes.size() > max_send_bytes) return false;
@@ -132,7 +140,7 @@ void FakeWire::end(Error why) {
     if (self->on_ended) self->on_ended();
     const auto user = std::exchange(self->user_, nullptr);
     if (user == nullptr) return;
-    for (auto* queue : {&self->work_, &self->receives_}) {
+    for (auto* queue : {&self->untold_, &self->work_, &self->receives_}) {
       for (Work& work : *queue) user->on_completion({.work = std::move(work)});
       queue->clear();
     }

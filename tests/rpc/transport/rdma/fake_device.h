@@ -2,7 +2,8 @@
 // the server's end, and at the other a client that the test plays: it has memory that the server
 // may reach, sends what it likes and sees what it is sent.
 //
-// Work is done when the io_context runs, in order, one after the other. What a real device refuses
+// Work is done when the io_context runs, in order, one after the other, and told of then, but for
+// quiet one: that is told of with the next. What a real device refuses
 // ends the connection here too: memory that was not exposed or is not large enough, a Send for
 // which no receive is posted, and one that invalidates a handle which the client does not have.
 //
@@ -56,6 +57,8 @@ class FakeWire : public std::enable_shared_from_this<FakeWire> {
   bool ended() const { return ended_; }
   std::size_t written = 0;  // bytes, by Writes
   std::size_t read = 0;     // bytes, by Reads
+  std::size_t told = 0;     // times that something was told to be done, but for receives
+  std::size_t untold() const { return untold_.size(); }
 
  private:
   friend class FakeQueuePair;
@@ -72,6 +75,7 @@ class FakeWire : public std::enable_shared_from_this<FakeWire> {
   std::uint32_t last_handle_ = 0;
   std::deque<Work> receives_;
   std::deque<Work> work_;
+  std::deque<Work> untold_;  // done
   bool ended_ = false;
 };
 

@@ -56,8 +56,10 @@ bool FakePair::reaches(At at, std::span<const std::byte> bytes) const {
 void FakePair::post(At at, Work work) {
   Side& own = side(at);
   const bool receive = work.kind == Work::Kind::kReceive;
-  WEFT_ASSERT(!work.memory.empty() && reaches(at, work.memory.span()));
-  WEFT_ASSERT(receive ? own.receives.size() < max_receives : own.work.size() < max_work);
+  const bool nothing = work.kind == Work::Kind::kNothing;
+  WEFT_ASSERT(work.memory.empty() == nothing && (nothing || reaches(at, work.memory.span())));
+  WEFT_ASSERT(receive ? own.receives.size() < max_receives
+                      : own.work.size() + own.untold.size() < max_work);
   if (ended_ && own.user == nullptr) return;
   if (receive) return own.receives.push_back(std::move(work));
   own.work.push_back(std::move(work));
@@ -70,11 +72,16 @@ void FakePair::step(At at) {
   const bool done = carry_out(at, own.work.front());
   Work work = std::move(own.work.front());
   own.work.pop_front();
+  if (done && work.quiet) return own.untold.push_back(std::move(work));
+  for (Work& before : std::exchange(own.untold, {})) {
+    own.user->on_completion({.work = std::move(before), .done = true});
+  }
   own.user->on_completion({.work = std::move(work), .done = done});
   if (!done) end({Errc::kUnreachable, "a remote error"});
 }
 
 bool FakePair::carry_out(At at, Work& work) {
+  if (work.kind == Work::Kind::kNothing) return true;
   const auto bytes = work.memory.span();
   if (work.kind == Work::Kind::kSend) {
     WEFT_ASSERT(!work.invalidate);
@@ -108,7 +115,7 @@ void FakePair::end(Error why) {
   boost::asio::post(context_, [self = shared_from_this(), reason = std::move(why)] {
     for (Side& own : self->sides_) {
       const auto user = std::exchange(own.user, nullptr);
-      for (auto* queue : {&own.work, &own.receives}) {
+      for (auto* queue : {&own.untold, &own.work, &own.receives}) {
         for (Work& work : std::exchange(*queue, {})) {
           if (user != nullptr) user->on_completion({.work = std::move(work)});
         }

@@ -48,6 +48,7 @@ class FakePair : public std::enable_shared_from_this<FakePair> {
     std::shared_ptr<QueuePairUser> user;
     std::deque<Work> receives;
     std::deque<Work> work;
+    std::deque<Work> untold;  // quiet ones that are done
   };
   [[nodiscard]] Side& side(At at) { return sides_.at(static_cast<std::size_t>(at)); }
   [[nodiscard]] Side& other(At at) { return sides_.at(1 - static_cast<std::size_t>(at)); }

@@ -643,6 +643,44 @@ TEST_CASE("closing with a drain sends what is queued, closing without does not")
   CHECK(rig.wire->ended());
 }
 
+TEST_CASE("nobody waits for an answer without bulk data to be sent, but a few at a time") {
+  Rig rig({.send_deadline = Milliseconds{400}});
+  rig.wire->max_work = 16;  // four of them
+  rig.start();
+  const std::size_t idle = rig.pool.in_use_bytes();
+  for (std::uint32_t xid = 1; xid <= 4; ++xid) {
+    rig.call(xid);
+    rig.answer(xid);
+    rig.reply();
+  }
+  CHECK(rig.wire->told == 0);
+  CHECK(rig.wire->untold() == 4);
+  SECTION("until there are many") {
+    rig.call(5);
+    rig.answer(5);
+    CHECK(rig.wire->told == 1);
+  }
+  SECTION("until there is bulk data") {
+    rig.call(5, {.writes = {rig.exposed(4096)}});
+    rig.answer(5, rig.payload(pattern(4096)));
+    CHECK(rig.wire->told == 2);  // the Write, too
+  }
+  SECTION("until the next second") {
+    rig.service->records.clear();
+    CHECK(rig.wait([&] { return rig.wire->untold() == 0; }));
+    CHECK(rig.wire->told == 1);
+    CHECK(rig.pool.in_use_bytes() == idle);
+    CHECK(rig.channel->queued_bytes() == 0);
+  }
+  SECTION("until it is closed") {
+    rig.channel->close({Errc::kClosed, "down"}, true);
+    rig.turn();
+    CHECK(rig.service->closed == Errc::kClosed);
+    CHECK(rig.wire->told == 1);
+  }
+  CHECK(rig.wire->untold() == 0);
+}
+
 TEST_CASE("a drain that the client does not take ends in time") {
   Rig rig({.drain_deadline = Milliseconds{40}});
   rig.start();
