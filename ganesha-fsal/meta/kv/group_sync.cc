@@ -1,26 +1,49 @@
 #include "ganesha-fsal/meta/kv/group_sync.h"
 
+#include <semaphore.h>
+
+#include <cerrno>
 #include <utility>
 
 namespace weft::mds {
 
-CommitSeq GroupSync::note_commit() {
-  const MutexLock lock(mutex_);
-  return ++committed_;
-}
+// Asleep until it is woken, once. Who wakes up takes no mutex for it: thirty of them would stand in
+// line for that, behind the one that is still waking the others.
+class GroupSync::Waiter {
+ public:
+  explicit Waiter(CommitSeq seq) : seq_(seq) { ::sem_init(&woken_, 0, 0); }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+  ~Waiter() { ::sem_destroy(&woken_); }
+
+  [[nodiscard]] CommitSeq seq() const { return seq_; }
+  void sleep() {
+    while (::sem_wait(&woken_) != 0 && errno == EINTR) {
+    }
+  }
+  // It may be gone when this returns.
+  void wake() { ::sem_post(&woken_); }
+
+ private:
+  const CommitSeq seq_;
+  ::sem_t woken_{};
+};
+
+CommitSeq GroupSync::note_commit() { return ++committed_; }
 
 Result<> GroupSync::wait(CommitSeq seq) {
-  if (durable_ >= seq) return {};
-  const MutexLock lock(mutex_);
   while (durable_ < seq) {
+    MutexLock lock(mutex_);
+    if (durable_ >= seq) break;
     if (auto failed = failure()) return std::unexpected(std::move(*failed));
     if (!syncing_) {
       lead();
       continue;
     }
-    Waiter self{.seq = seq};
+    Waiter self(seq);
     waiting_.push_back(&self);
-    self.wake.wait(mutex_, [&self] { return self.woken; });
+    lock.unlock();
+    self.sleep();
   }
   return {};
 }
@@ -39,14 +62,20 @@ void GroupSync::lead() {
 }
 
 void GroupSync::wake() {
-  bool leader = false;
+  Waiter* leader = nullptr;
+  std::vector<Waiter*> done;
   std::erase_if(waiting_, [&](Waiter* waiter) WEFT_REQUIRES(mutex_) {
-    const bool done = failed_ || waiter->seq <= durable_;
-    if (!done && std::exchange(leader, true)) return false;
-    waiter->woken = true;
-    waiter->wake.notify_one();
-    return true;
+    if (failed_ || waiter->seq() <= durable_) {
+      done.push_back(waiter);
+      return true;
+    }
+    return std::exchange(leader, leader != nullptr ? leader : waiter) == nullptr;
   });
+  mutex_.unlock();
+  // Its sync goes on while the others do.
+  if (leader != nullptr) leader->wake();
+  for (Waiter* waiter : done) waiter->wake();
+  mutex_.lock();
 }
 
 void GroupSync::poison(const Error& error) {
@@ -57,6 +86,7 @@ void GroupSync::poison(const Error& error) {
 void GroupSync::fail_with(const Error& error) {
   if (failed_) return;
   failed_ = error;
+  has_failed_ = true;
   mutex_.unlock();
   if (on_failure_) on_failure_(error);
   mutex_.lock();
@@ -71,20 +101,17 @@ std::optional<Error> GroupSync::failure() const {
 }
 
 std::optional<Error> GroupSync::poisoned() const {
+  if (!has_failed_) return std::nullopt;
   const MutexLock lock(mutex_);
   return failure();
 }
 
 void GroupSync::restart() {
   const MutexLock lock(mutex_);
-  durable_ = committed_;
+  durable_ = committed_.load();
   failed_.reset();
+  has_failed_ = false;
   told_ = false;
-}
-
-std::uint64_t GroupSync::commits() const {
-  const MutexLock lock(mutex_);
-  return committed_;
 }
 
 }  // namespace weft::mds

@@ -1,7 +1,7 @@
 // One sync of the log for many commits.
 //
 // Threads note their commits and wait; the first to wait becomes the leader, syncs everything noted
-// by then, and wakes those it covered, and one of the rest, to be the next leader.
+// by then, and wakes one of the rest, to be the next leader, and those it covered.
 //
 // Threading: any thread.
 //
@@ -15,8 +15,8 @@
 
 #include <atomic>
 #include <functional>
-#include <list>
 #include <optional>
+#include <vector>
 
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "rpc/base/mutex.h"
@@ -41,18 +41,14 @@ class GroupSync {
   [[nodiscard]] CommitSeq durable() const { return durable_; }
 
   // Since it was made.
-  [[nodiscard]] std::uint64_t commits() const;
+  [[nodiscard]] std::uint64_t commits() const { return committed_; }
   [[nodiscard]] std::uint64_t syncs() const { return syncs_; }
 
  private:
-  struct Waiter {
-    CommitSeq seq = 0;
-    bool woken = false;
-    CondVar wake;
-  };
+  class Waiter;
   // A sync of what is committed now. Lets go of the mutex meanwhile.
   void lead() WEFT_REQUIRES(mutex_);
-  // Those that need not wait any more, and one more.
+  // Those that need not wait any more, and one more. Lets go of the mutex meanwhile.
   void wake() WEFT_REQUIRES(mutex_);
   // Lets go of the mutex while on_failure_ is called.
   void fail_with(const Error& error) WEFT_REQUIRES(mutex_);
@@ -63,12 +59,13 @@ class GroupSync {
   const OnFailure on_failure_;
   mutable Mutex mutex_;
   mutable CondVar reported_;  // told_
-  CommitSeq committed_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::atomic<CommitSeq> committed_{0};
   std::atomic<CommitSeq> durable_{0};  // written under mutex_
   std::atomic<std::uint64_t> syncs_{0};
-  std::list<Waiter*> waiting_ WEFT_GUARDED_BY(mutex_);  // not woken yet, in order of coming
+  std::vector<Waiter*> waiting_ WEFT_GUARDED_BY(mutex_);  // not woken yet, in order of coming
   bool syncing_ WEFT_GUARDED_BY(mutex_) = false;
   std::optional<Error> failed_ WEFT_GUARDED_BY(mutex_);
+  std::atomic<bool> has_failed_{false};        // failed_ is set; written under mutex_
   bool told_ WEFT_GUARDED_BY(mutex_) = false;  // on_failure_ has returned
 };
 

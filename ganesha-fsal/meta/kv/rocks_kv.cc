@@ -25,6 +25,8 @@
 
 #include "ganesha-fsal/meta/kv/group_sync.h"
 #include "ganesha-fsal/meta/kv/key_versions.h"
+#include "ganesha-fsal/meta/kv/log_ahead.h"
+#include "ganesha-fsal/meta/kv/log_check.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
 #include "ganesha-fsal/meta/kv/store_watch.h"
 #include "rpc/base/log_text.h"
@@ -193,11 +195,17 @@ class RocksLog final : public rocksdb::Logger {
     Logv(Level::INFO_LEVEL, format, values);
   }
   void Logv(Level level, const char* format, va_list values) override {
-    if (level < GetInfoLogLevel()) return;
+    if (level < GetInfoLogLevel() || is_of_checkpoints(format)) return;
     std::array<char, 512> line{};
     std::vsnprintf(line.data(), line.size(), format, values);
     const auto to = level == Level::WARN_LEVEL ? spdlog::level::warn : spdlog::level::err;
     spdlog::log(to, "event=metadata_store text=\"{}\"", log_text(line.data()));
+  }
+
+ private:
+  // It warns that its own checkpoint asks twice that no file be removed meanwhile.
+  static bool is_of_checkpoints(std::string_view format) {
+    return format.contains("] File Deletions ");
   }
 };
 
@@ -209,6 +217,7 @@ struct WritePath {
   KeyVersions versions;
   Progress commits;
   Progress syncs;
+  std::atomic<LogSequence> stable{0};  // the log is, up to this
 };
 
 // Its writes are here until it commits, and then one batch.
@@ -274,7 +283,8 @@ class RocksTransaction final : public Transaction {
     if (!guard.unchanged(reads_)) return std::nullopt;
     if (writes_.empty()) return rocksdb::Status();
     rocksdb::WriteBatch batch;
-    auto status = copy_to(batch);
+    auto status = batch.PutLogData(log_mark(path_.stable));
+    if (status.ok()) status = copy_to(batch);
     if (status.ok()) status = db_.Write({}, &batch);
     if (status.ok()) guard.written(slots);
     return status;
@@ -332,11 +342,12 @@ class RocksKv final : public KvStore {
         latest_(*db_, families_),
         path_{.families = families_, .sync = GroupSync([] { return Result<>(); })} {}
 
-  RocksKv(std::unique_ptr<rocksdb::DB> db, std::unique_ptr<Family> inlined,
-          const RocksOptions& options, std::shared_ptr<BackgroundErrors> background,
-          std::unique_ptr<StoreSpace> space)
+  RocksKv(std::unique_ptr<rocksdb::Env> env, std::unique_ptr<rocksdb::DB> db,
+          std::unique_ptr<Family> inlined, const RocksOptions& options,
+          std::shared_ptr<BackgroundErrors> background, std::unique_ptr<StoreSpace> space)
       : folder_(options.path),
         writable_(true),
+        env_(std::move(env)),
         db_(std::move(db)),
         families_{db_->DefaultColumnFamily(), std::move(inlined)},
         latest_(*db_, families_),
@@ -346,6 +357,7 @@ class RocksKv final : public KvStore {
               .background = std::move(background)},
         space_(std::move(space)),
         on_waits_(options.on_waits) {
+    path_.stable = db_->GetLatestSequenceNumber();  // opening has put it into tables
     // Apart: a disk that stalls may keep the one that frees space.
     looks_at_space_.emplace(kLook, [this] { space_->look(path_.background->waits()); });
     const auto looks = static_cast<unsigned>((options.stall_limit + kLook / 2) / kLook);
@@ -508,17 +520,20 @@ class RocksKv final : public KvStore {
   Result<> write_log(bool sync) {
     const Progress::Step step(path_.syncs);
     const auto begun = std::chrono::steady_clock::now();
+    const LogSequence written = db_->GetLatestSequenceNumber();
     const auto status = db_->FlushWAL(sync);
     sync_time_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
     if (!status.ok()) {
       spdlog::error("event=metadata_log_sync_failed error=\"{}\"", status.ToString());
       return std::unexpected(to_error(status, "sync the log"));
     }
+    if (sync) path_.stable = written;
     return {};
   }
 
   const std::string folder_;
   const bool writable_ = false;
+  const std::unique_ptr<rocksdb::Env> env_;
   const std::unique_ptr<rocksdb::DB> db_;
   Families families_;
   const RocksReader latest_;
@@ -578,8 +593,9 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   // A listing passes over what was removed, until that is compacted.
   rocks.table_properties_collector_factories.push_back(
       rocksdb::NewCompactOnDeletionCollectorFactory(kRemovedWindow, kRemovedOfWindow));
-  // A torn last record is a commit nobody was told of; damage before it is an error.
-  rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  // A record that is not whole is the end, of which nobody was told: what is damaged or has a hole
+  // before its end is refused, or cut, before it is opened (log_check.h).
+  rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -640,6 +656,26 @@ Result<std::unique_ptr<KvStore>> open_to_read(const RocksOptions& options) {
   return std::make_unique<RocksKv>(std::move(opened), std::move(inlined));
 }
 
+// With RocksDB's own lock, so that no process looks at, or cuts, what another one writes.
+Result<> mend_logs(rocksdb::FileSystem& files, const std::string& path) {
+  if (::access((path + "/LOCK").c_str(), F_OK) != 0) return {};  // no store yet
+  rocksdb::FileLock* lock = nullptr;
+  const auto locked = files.LockFile(path + "/LOCK", {}, &lock, nullptr);
+  if (!locked.ok()) return std::unexpected(open_error(locked, path));
+  auto mended = check_logs(path, true);
+  static_cast<void>(files.UnlockFile(lock, {}, nullptr));
+  return mended;
+}
+
+// `base` where the log is longer than what is in it, by a part of what makes RocksDB begin another.
+std::unique_ptr<rocksdb::Env> env_with_log_ahead(rocksdb::Env* base, std::size_t buffer_bytes) {
+  constexpr std::size_t kLeast = std::size_t{64} << 10;
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  auto files = base != nullptr ? base->GetFileSystem() : rocksdb::FileSystem::Default();
+  return rocksdb::NewCompositeEnv(
+      with_log_ahead(std::move(files), std::clamp(buffer_bytes / 64, kLeast, kMost)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
@@ -647,6 +683,7 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
     if (locked_by_another(options.path)) {
       return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
     }
+    if (auto checked = check_logs(options.path, false); !checked) return pass(checked);
     return open_to_read(options);
   }
   if (!options.restoring && ::access((options.path + '/' + kRestoring).c_str(), F_OK) == 0) {
@@ -658,10 +695,14 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
     spdlog::warn("event=checkpoint_left error=\"{}\"", removed.error().describe());
   }
   const std::uint64_t floor = options.floor_bytes.value_or(StoreSpace::floor_for(options.path));
-  rocksdb::Options rocks = rocks_options(options, buffer_bytes(options, floor));
+  const std::size_t buffer = buffer_bytes(options, floor);
+  rocksdb::Options rocks = rocks_options(options, buffer);
+  auto env = env_with_log_ahead(options.env, buffer);
+  rocks.env = env.get();
   auto space = std::make_unique<StoreSpace>(options.path, floor, options.free_bytes);
   if (options.create_if_missing) ::mkdir(options.path.c_str(), 0755);
   space->make_way();
+  if (auto mended = mend_logs(*env->GetFileSystem(), options.path); !mended) return pass(mended);
   auto background = std::make_shared<BackgroundErrors>();
   rocks.listeners.push_back(background);
   rocks.create_missing_column_families = true;
@@ -674,7 +715,7 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   std::unique_ptr<rocksdb::DB> opened(db);
   auto inlined = take_inlined(handles);
   space->look(false);
-  return std::make_unique<RocksKv>(std::move(opened), std::move(inlined), options,
+  return std::make_unique<RocksKv>(std::move(env), std::move(opened), std::move(inlined), options,
                                    std::move(background), std::move(space));
 }
 

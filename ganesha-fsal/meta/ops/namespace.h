@@ -1,9 +1,9 @@
 // The namespace: names, inodes and everything durable that hangs on them, over a KvStore.
 //
 // One operation, one file: ops/lookup.cc, ops/rename.cc and so on. Each runs in one transaction; a
-// failed one changed nothing. What several operations see of each
-// other is as if they had run one after another (readdir and lookup excepted, which may see the
-// entry and the inode at different moments).
+// failed one changed nothing. Operations see of each other what they would see if they ran one
+// after another, but for readdir and lookup, which may see the entry and the inode at different
+// moments.
 //
 // Who checks what. Operations that change names, directories or attributes at a client's request
 // take the caller's Credentials, and check them in the transaction that makes the change, by

@@ -1,13 +1,13 @@
 // What the operations are made of: loading and storing records in one transaction, putting names
 // into directories and taking them out, taking an inode away. Private to the namespace.
 //
-// A Tree collects nothing: every call goes to the transaction at once. InodeRecords are the
-// caller's copies; whoever changes one stores it again.
+// Every call goes to the transaction at once; what is to be noted after its commit the Tree keeps
+// (stale_changes(), told()). InodeRecords are the caller's copies: who changes one stores it again.
 //
 // The caller has locked the inodes that it asks for by inode(). With it come the times of writes
 // that are not in the store yet (UntoldWrite), and are stored.
 //
-// Threading: as Transaction.
+// Threading: as Transaction. Ownership: the transaction and the locks outlive it.
 #pragma once
 
 #include <functional>

@@ -32,8 +32,7 @@ void put(KvStore& store, std::string_view key, std::string_view value) {
 // Writes over the middle of the file's bytes.
 void damage(const std::filesystem::path& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(path));
-  file.seekp(size / 3);
+  file.seekp(20'000);
   file << std::string(64, '\x5a');
 }
 
@@ -259,10 +258,13 @@ TEST_CASE("damage in the middle of the log is an error, not a shorter store") {
 TEST_CASE("commits are in the log when they are waited for, all that there are in one go") {
   const TempFolder folder;
   auto store = open_or_die(folder.path());
-  const auto log_bytes = [&] {
-    std::uintmax_t bytes = 0;
+  const auto log_bytes = [&] {  // without the zeros that are written ahead
+    std::size_t bytes = 0;
     for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
-      if (file.path().extension() == ".log") bytes += file.file_size();
+      if (file.path().extension() != ".log") continue;
+      std::ifstream opened(file.path(), std::ios::binary);
+      const std::string all(std::istreambuf_iterator<char>(opened), {});
+      bytes += all.find_last_not_of('\0') + 1;
     }
     return bytes;
   };
