@@ -145,17 +145,22 @@ def folder(request, client):
         client.run(f"rm -rf {path}", check=False)
 
 
-@pytest.fixture(params=["objects", "inline"])
+# What may be in the metadata store; None: what an export has that says nothing, 16 KiB.
+INLINE = {"objects": "0", "inline": None, "inline 1MiB": "1MiB"}
+
+
+@pytest.fixture(params=["objects", "inline", pytest.param("inline 1MiB", marks=pytest.mark.long)])
 def through(request, cluster, folder):
-    """through_data_servers() of the files in the folder. A test that takes it runs twice: with all
-    files at data servers, and with small ones in the metadata store, as an export has it that says
-    nothing. Then I/O may be anywhere, and is not counted."""
-    inline = request.param == "inline"
-    if inline and (not cluster.counted or stores.chosen() != "folder"):
+    """through_data_servers() of the files in the folder. A test that takes it runs with all files
+    at data servers, and with small ones in the metadata store; ./dev test long has most there, too.
+    Then I/O may be anywhere, and is not counted."""
+    limit = INLINE[request.param]
+    if limit != "0" and (not cluster.counted or stores.chosen() != "folder"):
         pytest.skip("the other store is the data servers'")
-    if not inline and cluster.counted:
-        weft(cluster, "policy", "set", cluster.path + folder.removeprefix("/mnt/nfs"), "inline=0")
-    if inline:
+    if limit and cluster.counted:
+        path = cluster.path + folder.removeprefix("/mnt/nfs")
+        weft(cluster, "policy", "set", path, f"inline={limit}")
+    if limit != "0":
         return lambda **bounds: nullcontext({})
     return partial(through_data_servers, cluster)
 

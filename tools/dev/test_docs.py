@@ -81,11 +81,14 @@ def test_the_page_on_upgrades_has_the_versions_of_the_sources():
                          rf"and it speaks {older}\b", said), protocol
 
 
-def test_every_code_of_health_is_in_the_manual_page():
+def test_every_code_of_health_is_in_the_manual_page_and_has_something_to_do():
     codes = re.findall(r'^    \{"([A-Z_]+)", "', docs.read("tools/weft/problems.cc"), re.MULTILINE)
     assert len(codes) > 25
     assert codes == re.findall(r"^\*([A-Z]+(?:_[A-Z]+)*)\*$", docs.read("docs/man/weft.1.scd"),
                                re.MULTILINE)
+    rows = re.findall(r"^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|", docs.read("docs/troubleshooting.md"),
+                      re.MULTILINE)
+    assert sorted(codes) == sorted(re.findall("[A-Z_]+", " ".join(rows)))
 
 
 @pytest.mark.parametrize(("name", "key", "limits"), [

@@ -82,7 +82,8 @@ NOBODY = 65534  # whom a squashed root is
 
 @dataclass(frozen=True)
 class Export:
-    """One more export of the same store. What is not said is as in the cluster's options."""
+    """One more export, of the same store or, by `extra`, another. What is not said is as in the
+    cluster's options."""
 
     number: int
     pseudo: str
@@ -123,8 +124,12 @@ def weft_export(cluster, export: Export) -> str:
     squash = (f"  Anonymous_Uid = {NOBODY};\n  Anonymous_Gid = {NOBODY};\n" if export.squash else
               "  Squash = No_Root_Squash;\n")
     groups = "  Manage_Gids = true;\n" if options.users else ""
-    extra = "".join(f"    {key} = {value};\n"
-                    for key, value in {**inline(), **options.extra, **export.extra}.items())
+    store = {"Metadata_Path": f'"{cluster.folder}/metadata"',
+             "Control_Address": f'"{cluster.address}:{CONTROL_PORT}"',
+             "Key_File": f'"{cluster.key_file}"',
+             "Admin_Socket": f'"{cluster.admin_socket}"'}
+    said = "".join(f"    {key} = {value};\n" for key, value in
+                   {**store, **inline(), **options.extra, **export.extra}.items())
     return f"""EXPORT {{
   Export_Id = {export.number};
   Path = "{export.path}";
@@ -133,17 +138,13 @@ def weft_export(cluster, export: Export) -> str:
 {squash}{groups}  SecType = sys;
   FSAL {{
     Name = WEFT;
-    Metadata_Path = "{cluster.folder}/metadata";
-    Control_Address = "{cluster.address}:{CONTROL_PORT}";
-    Key_File = "{cluster.key_file}";
-    Admin_Socket = "{cluster.admin_socket}";
     Layout_Type = {export.layout or options.layout};
     Stripe_Unit = {options.stripe_unit};
     Stripe_Count = {options.stripe_count};
     PNFS = {str(pnfs).lower()};
     By_Load = {str(options.by_load).lower()};
     Shared_Memory = {str("mds" in options.shared_memory).lower()};
-{extra}  }}
+{said}  }}
 }}
 """
 

@@ -32,6 +32,10 @@ def limit_writes(store: Path, bytes_per_second: int) -> None:
     RULES.write_text(f"{os.major(device)}:{os.minor(device)} {bytes_per_second}\n")
 
 
+# What processes that were killed take to let go of their files on a machine that has much to do.
+FREE_S = 90
+
+
 class Disk:
     """An ext4 of its own under a folder, which is empty before. The run unmounts it."""
 
@@ -53,11 +57,20 @@ class Disk:
         """After shut_down(), when nothing uses it any more: what is stable is there."""
         device = sh("findmnt", "-no", "SOURCE", str(self.folder)).strip()
         # An io_uring lets go of its files a moment after its process has ended.
-        wait_until(lambda: not sh("umount", str(self.folder), check=False), 20,
+        wait_until(lambda: not sh("umount", str(self.folder), check=False), FREE_S,
                    f"{self.folder} to be unmounted", 0.1)
-        alive = Path("/sys/fs/ext4") / Path(device).name  # or it would be mounted as it is
-        wait_until(lambda: not alive.exists(), 20, f"the file system of {device} to go")
+        # Or it would be mounted as it is.
+        wait_until(lambda: not self._has(device), FREE_S,
+                   f"the file system of {device} to go")
         self.mount()
+
+    def _has(self, device: str) -> bool:
+        """Another run's disk may be at the same device a moment later."""
+        try:
+            name = Path("/sys/block", Path(device).name, "loop/backing_file").read_text()
+        except OSError:
+            return False
+        return name.strip() == str(self.image)
 
 
 # What is written stays in memory for as long as ext4 lets it, unless it is synced.

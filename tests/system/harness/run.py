@@ -62,6 +62,8 @@ def _kill_all_in(namespace: str) -> None:
 
 
 def _dismantle(folder: Path) -> None:
+    for inner in folder.glob("*/weft-*"):  # those that have their folders on a disk of this one
+        _dismantle(inner)
     for namespace in _namespaces(folder.name + "-"):
         _kill_all_in(namespace)
         sh("ip", "netns", "delete", namespace, check=False)

@@ -12,16 +12,19 @@ import time
 
 from .copies import wait_equal
 
-# Files are written, read, made, renamed and removed at random until the event 'hold' or 'end'. What
-# a file has to be is kept here: one process makes all changes, so each read is to see the last one.
+# Files are written, read, made, renamed and removed at random until the event 'hold' or 'end', and
+# small ones grow, from the metadata store to data servers. What a file has to be is kept here: one
+# process makes all changes, so each read is to see the last one.
 LOAD = """#!/usr/bin/python3
 import json, mmap, os, random, sys, time
 from weftio import *
 rng = random.Random(%(seed)d)
 UNIT = 256 * KIB
+PIECE = 3000
 os.chdir("/mnt/nfs")
 files, version, made = {}, 0, 0
-counts = {"write": 0, "read": 0, "sync": 0, "names": 0}
+small = {}  # by name the versions of its pieces
+counts = {"write": 0, "read": 0, "sync": 0, "names": 0, "grow": 0}
 longest = 0.0
 page = mmap.mmap(-1, UNIT)
 def event(name):
@@ -68,8 +71,30 @@ def rename(name):
     made += 1
     os.rename(name, "f%%d" %% made)
     files["f%%d" %% made] = files.pop(name)
+def grow():
+    global version, made
+    if len(small) < 3 or len(small) < 8 and rng.randrange(4) == 0:
+        made += 1
+        name = "g%%d" %% made
+    else:
+        name = rng.choice(sorted(small))
+    pieces = small.setdefault(name, [])
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY)
+    for _ in range(rng.randrange(1, 4)):
+        version += 1
+        os.pwrite(fd, block(version, PIECE), len(pieces) * PIECE)
+        pieces.append(version)
+        counts["grow"] += 1
+        if rng.randrange(2) == 0:
+            os.fsync(fd)
+    os.close(fd)
+    if len(pieces) > 15:
+        os.unlink(name)
+        del small[name]
+def read_small(name):
+    check(name, b"".join(block(v, PIECE) for v in small[name]))
 def step():
-    kind = rng.randrange(20)
+    kind = rng.randrange(21)
     if len(files) < 4 or kind == 0 and len(files) < 12:
         new_file()
         counts["names"] += 1
@@ -86,23 +111,31 @@ def step():
         write(name)
     elif kind == 12:
         os.system("weft-drop-caches")
+    elif kind == 13 and small:
+        read_small(rng.choice(sorted(small)))
     else:
         read(name)
-turn = 0
+turn = steps = 0
 while True:
     if event(f"hold{turn}") or event("end"):
         os.sync()
         drop_caches()
-        same("names", sorted(os.listdir(".")), sorted(files))
+        same("names", sorted(os.listdir(".")), sorted([*files, *small]))
         for name in sorted(files):
             read(name, everything=True)
+        for name in sorted(small):
+            read_small(name)
         os.system(f"weft-signal held{turn}")
         if event("end"):
             break
         os.system(f"weft-wait go{turn} 600")
         turn += 1
     begin = time.monotonic()
-    step()
+    steps += 1
+    if steps %% 5 == 0:
+        grow()
+    else:
+        step()
     longest = max(longest, time.monotonic() - begin)
 print(json.dumps({**counts, "longest": round(longest, 1), "files": len(files)}))
 """

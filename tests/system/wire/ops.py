@@ -145,10 +145,6 @@ def savefh():
     return Operation(Op.SAVEFH, b"")
 
 
-def restorefh():
-    return Operation(Op.RESTOREFH, b"")
-
-
 def lookup(name):
     return Operation(Op.LOOKUP, Packer().opaque(name).bytes())
 

@@ -21,10 +21,6 @@ class Packer:
         self._parts.append(struct.pack(">I", value))
         return self
 
-    def int32(self, value):
-        self._parts.append(struct.pack(">i", value))
-        return self
-
     def uint64(self, value):
         self._parts.append(struct.pack(">Q", value))
         return self
@@ -73,9 +69,6 @@ class Unpacker:
 
     def uint32(self):
         return struct.unpack(">I", self._take(4))[0]
-
-    def int32(self):
-        return struct.unpack(">i", self._take(4))[0]
 
     def uint64(self):
         return struct.unpack(">Q", self._take(8))[0]

@@ -17,7 +17,8 @@ each is a stock Linux machine, on which four processes write one file at once, a
 Writing ends with fsync in all processes. Stores and the exported folder are in memory, the client's
 page cache is emptied before reading, and O_DIRECT does not use it. Rates are of all bytes, by the
 time of the process that takes longest. BT-IO simple has VFS alone for its target: single pieces
-through the page cache do not fill links, whoever serves them.
+through the page cache do not fill links, whoever serves them. It is measured without pNFS as well,
+with a mount of NFSv4.0, which informs.
 """
 
 import json
@@ -39,7 +40,7 @@ PROCESSES = 4
 LEAST = 0.9  # of both peers
 MDS_CALLS = 256  # a new file's first bytes, which may be for the metadata store
 MOVED = {"write": "written", "read": "read"}
-WEFT, VFS = "Weft", "VFS"
+WEFT, VFS, WITHOUT = "Weft", "VFS", "vers=4.0"
 
 
 @dataclass
@@ -90,19 +91,27 @@ class Arm:
         if name == VFS:
             node = network.mds()
             servers.start_vfs(run, node, in_memory=True)
-            address, path = node.address, "/export"
+            self.mounted = node.address, "/export"
             node.limit(f"{SERVERS * rate}mbit")
         else:
             self.cluster = Cluster(run, network, Options(data_servers=SERVERS,
                                                          store_in_memory=True))
-            address, path = self.cluster.address, self.cluster.path
+            self.mounted = self.cluster.address, self.cluster.path
             for server in self.cluster.ds:
                 server.node.limit(f"{rate}mbit")
             links.serve_tcp(self.cluster)
         self.client = start_client(run, network, uid=0)
-        self.client.mount(address, path)
+        self.client.mount(*self.mounted)
 
-    def rate(self, name: str, pattern: Pattern, way: str) -> float:
+    def without_pnfs(self, name: str, pattern: Pattern, way: str) -> float:
+        self.client.unmount()
+        self.client.mount(*self.mounted, options=WITHOUT)
+        rate = self.rate(name, pattern, way, pnfs=False)
+        self.client.unmount()
+        self.client.mount(*self.mounted)
+        return rate
+
+    def rate(self, name: str, pattern: Pattern, way: str, pnfs: bool = True) -> float:
         """MiB/s."""
         file = name.replace(" ", "-")
         if way == "write":
@@ -110,7 +119,7 @@ class Arm:
         script = (f"weft-drop-caches\ncat >/tmp/job <<'END'\n{pattern.job(way)}END\n"
                   "fio --output-format=json --output=/tmp/fio.json /tmp/job >/dev/null || exit 1\n"
                   "cat /tmp/fio.json").replace("{name}", file)
-        if self.cluster is None:
+        if self.cluster is None or not pnfs:
             output = self.client.run(script, 300).output
         else:
             with through_data_servers(self.cluster, **{MOVED[way]: pattern.whole * 9 // 10},
@@ -138,6 +147,9 @@ def main() -> int:
     cases = {(name, way): pattern for name, pattern in patterns(given.dumps).items()
              for way in ("write", "read")}
     samples: dict = {case: {WEFT: [], VFS: [], "links": []} for case in cases}
+    for case, pattern in cases.items():
+        if not pattern.direct:
+            samples[case][WITHOUT] = []
     idle: dict = {WEFT: [], VFS: []}
     with Run() as weft_run, Run() as vfs_run:
         arms = {WEFT: Arm(WEFT, weft_run, rate), VFS: Arm(VFS, vfs_run, rate)}
@@ -150,6 +162,8 @@ def main() -> int:
                     watch = report.CpuIdle()
                     sample[arm_name].append(arm.rate(name, pattern, way))
                     idle[arm_name].append(watch.stop())
+                if WITHOUT in sample:
+                    sample[WITHOUT].append(arms[WEFT].without_pnfs(name, pattern, way))
                 print(f"{name}, {way}: " + ", ".join(f"{which} {values[-1]:.1f} MiB/s"
                                                      for which, values in sample.items()),
                       flush=True)
@@ -159,6 +173,9 @@ def main() -> int:
                                "MiB/s", LEAST))
         rows.append(report.row(f"{name}, {way}s / the links", sample[WEFT], sample["links"],
                                "MiB/s", LEAST if cases[name, way].direct else None))
+        if WITHOUT in sample:
+            rows.append(report.row(f"{name}, {way}s, {WITHOUT} / VFS, one link", sample[WITHOUT],
+                                   sample[VFS], "MiB/s"))
     extra = {"mib_per_s": {f"{name}, {way}s": sample for (name, way), sample in samples.items()}}
     return 0 if report.publish("mpi", rows, given.results, idle, extra) else 1
 

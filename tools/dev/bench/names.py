@@ -4,17 +4,19 @@
     ./dev bench names [--rounds 5] [--files 4000] [--depth 32]
 
 The load generator is an NFSv4.1 client with --depth requests outstanding. Four arms alternate in
-each round: Weft with one copy and with two, Ganesha's VFS on the same disk, which never syncs a
-directory, and the same over a folder whose changes ext4 syncs (chattr +D does what mount -o dirsync
-does). What Weft has answered is stable. Each arm does all phases in one directory, then in 32; the
-files that are written have 4 KiB, which Weft has in its metadata store.
+each round: Weft with one copy and with two, Ganesha's VFS on the same disk (own_disk.py), which
+never syncs a directory, and the same over a folder whose changes ext4 syncs (chattr +D does what
+mount -o dirsync does). What Weft has answered is stable. Each arm does all phases in one directory,
+then in 32; the files that are written have 4 KiB, which Weft has in its metadata store.
 """
 
 import sys
+from contextlib import ExitStack
 
 import loopback
 import report
 from harness.run import sh
+from own_disk import add_option, own_disk
 
 PHASES = {"mkdir": ("mkdir", "directories/s"), "create": ("create", "creates/s"),
           "stat": ("stat", "stats/s"), "readdir": ("readdir with attributes", "entries/s"),
@@ -62,15 +64,15 @@ def main() -> int:
     parser = report.parser("names", __doc__, rounds=5)
     parser.add_argument("--files", type=int, default=4000, help="of each phase")
     parser.add_argument("--depth", type=int, default=32, help="requests outstanding")
+    add_option(parser)
     given = parser.parse_args()
     names = (WEFT, COPIES, VFS, DIRSYNC)
     samples: dict = {directories: {name: {phase: [] for phase in PHASES} for name in names}
                      for directories in (1, MANY)}
     idle: dict = {name: [] for name in names}
     cpu: dict = {name: {phase: [] for phase in PHASES} for name in names}
-    runs = {name: loopback.Run() for name in names}
-    try:
-        arms = {name: start(name, run) for name, run in runs.items()}
+    with own_disk(given), ExitStack() as closes:
+        arms = {name: start(name, closes.enter_context(loopback.Run())) for name in names}
         for number in range(given.rounds):
             for directories, by_arm in samples.items():
                 for name, arm in arms.items():
@@ -83,9 +85,6 @@ def main() -> int:
                         idle[name].append(found[phase]["idle_percent"])
                     print(f"{name}, {directories}: " + ", ".join(
                         f"{phase} {found[phase]['ops_per_s']:.0f}" for phase in PHASES), flush=True)
-    finally:
-        for run in runs.values():
-            run.close()
     extra = {"rates": samples, "server_cpu_s": cpu}
     return 0 if report.publish("names", rows_of(samples, given.depth), given.results, idle,
                                extra) else 1

@@ -72,7 +72,8 @@ PAPERS = {
         *(Figure(figures, "metadata", f"Postmark, .*, {servers} / 1 data server",
                  "three transports")
           for servers, figures in ((2, ".50 .69 .60"), (4, ".37 .55 .47"), (6, ".30 .48 .40"))),
-        Figure("falls", "metadata", "(create|stat), .* / 1 data server", "fileop"),
+        Figure("falls", "metadata", "(create|stat), . / 1 data server", "fileop"),
+        Figure("falls", "metadata", "(create|resize), . clients, .*", "op_test"),
         Figure("none", "mpi", "tile, .*", "the paper compares transports: 1.13, 1.14"),
         Figure("none", "mpi", "BT-IO .*", "the paper compares transports: 12.3 to 7.7 s"),
         Figure("2.9", "rdma", "1 MiB reads, bandwidth", "8 servers; ours is Soft-RoCE"),

@@ -95,6 +95,13 @@ def cold(run, arm, case: tuple, seconds: float) -> dict:
             "idle_percent": statistics.mean(each["idle_percent"] for each in passes)}
 
 
+def rotated(arms: dict, by: int) -> list:
+    """Each is first in some rounds: what one wrote goes to the disk beside the next."""
+    items = list(arms.items())
+    by %= len(items)
+    return items[by:] + items[:by]
+
+
 def measure(ways: dict, of: dict, given, idle: dict) -> dict:
     """Of each case and way the results, in the order of the rounds."""
     samples: dict = {case: {way: [] for way in ways} for case in of}
@@ -106,7 +113,7 @@ def measure(ways: dict, of: dict, given, idle: dict) -> dict:
             one(arm, ("read", MIB, ("--once", "--size", str(COLD_FILE_BYTES)), None), 1, "cold")
         for number in range(given.rounds):
             for case, how in of.items():
-                for way, arm in arms.items():
+                for way, arm in rotated(arms, number):
                     found = (cold(runs[way], arm, how, given.seconds) if "--once" in how[2]
                              else one(arm, how, given.seconds))
                     samples[case][way].append(found)

@@ -7,12 +7,13 @@ Files of 1 to 64 KiB, as many of 1 to 2 as of 32 to 64, in folders of 100. Five 
 each file read in the order of its directory; `ls -lR`; 600 files changed, made and removed 600
 times (as postmark does); `rm -rf`. The client, User-mode Linux, mounts anew before it reads, lists
 and mixes, so that its cache is empty; the servers' are not. Four arms alternate in each round: Weft
-as it is, without inline files, with two copies, and Ganesha's VFS on the same disk, which never
-syncs a directory.
+as it is, without inline files, with two copies, and Ganesha's VFS on the same disk (own_disk.py),
+which never syncs a directory.
 """
 
 import json
 import sys
+from contextlib import ExitStack
 
 import links  # noqa: F401  where the harness is
 import report
@@ -22,6 +23,7 @@ from harness.cluster import Cluster, Options
 from harness.counters import snapshot
 from harness.network import Network
 from harness.run import Run
+from own_disk import add_option, own_disk
 
 LIMIT = 16384
 WEFT, OFF, COPIES, VFS = "Weft", "inline off", "2 copies", "VFS"
@@ -149,14 +151,14 @@ def main() -> int:
     parser = report.parser("smallfiles", __doc__, rounds=3)
     parser.add_argument("--files", type=int, default=10000)
     parser.add_argument("--mix", type=int, default=600, help="files, and changes, of the mix")
+    add_option(parser)
     given = parser.parse_args()
     names = (WEFT, OFF, COPIES, VFS)
     rates: dict = {name: {phase: [] for phase in PHASES} for name in names}
     idle: dict = {name: [] for name in names}
     layoutgets: dict = {name: [] for name in names if name != VFS}
-    runs = {name: Run() for name in names}
-    try:
-        arms = {name: Arm(name, run) for name, run in runs.items()}
+    with own_disk(given), ExitStack() as closes:
+        arms = {name: Arm(name, closes.enter_context(Run())) for name in names}
         made = {arm.make(given.files) for arm in arms.values()}
         (total, long), = made
         for number in range(given.rounds):
@@ -170,9 +172,6 @@ def main() -> int:
                     layoutgets[name].append(arm.counted().since(before).layoutgets)
                 print(f"{name}: " + ", ".join(f"{text} {rates[name][phase][-1]:.0f}/s"
                                               for phase, text in PHASES.items()), flush=True)
-    finally:
-        for run in runs.values():
-            run.close()
     extra = {"rates": rates, "files": given.files, "bytes": total, "longer_than_the_limit": long,
              "layoutgets": layoutgets}
     return 0 if report.publish("smallfiles", rows_of(rates), given.results, idle, extra) else 1

@@ -27,10 +27,11 @@ LAYERS = [
     (_DS + 'store', ['rpc', 'layout', _DS + 'ring']),
     (_DS + 'segments', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'process', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
-    (_DS + 'targets', ['rpc', 'layout'] +
-     [_DS + f for f in ('ring', 'load', 'store', 'process', 'sums')]),
     (_DS + 'mirror', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
     (_DS + 'parity', ['rpc', 'layout', _DS + 'ring', _DS + 'store']),
+    (_DS + 'sums', ['rpc', 'layout', _DS + 'ring', _DS + 'store', _DS + 'parity']),
+    (_DS + 'targets', ['rpc', 'layout'] +
+     [_DS + f for f in ('ring', 'load', 'store', 'process', 'sums')]),
     (_DS + 'nfs', ['rpc', 'layout'] +
      [_DS + f for f in ('ring', 'load', 'store', 'segments', 'mirror')]),
     ('dataserver', ['rpc', 'layout']),
@@ -49,7 +50,7 @@ LAYERS = [
                                                               'admin', 'repair')]),
     ('ganesha-fsal', ['rpc', 'layout']),
     ('tools', ['rpc', 'layout', 'ganesha-fsal/admin', 'ganesha-fsal/backup',
-               'ganesha-fsal/config', 'tests/support']),
+               'ganesha-fsal/config']),
     ('tests', None),
 ]
 OUR_FOLDERS = ('rpc/', 'layout/', 'dataserver/', 'ganesha-fsal/', 'tools/', 'tests/')
@@ -133,14 +134,14 @@ CLOCK_NOT_YET = frozenset('''
     ganesha-fsal/cluster/death_probe.cc ganesha-fsal/cluster/registry.h
     ganesha-fsal/files/exclusion.cc ganesha-fsal/files/file_data.cc
     ganesha-fsal/files/file_io.cc ganesha-fsal/files/flex_files.cc ganesha-fsal/files/mirrors.cc
-    ganesha-fsal/files/mirrors.h ganesha-fsal/files/writer_journal.h
+    ganesha-fsal/files/writer_journal.h
     ganesha-fsal/meta/kv/rocks_kv.cc
     ganesha-fsal/proxy/server_sessions.cc
     ganesha-fsal/repair/auditor.cc ganesha-fsal/repair/auditor.h ganesha-fsal/repair/mend.cc
     ganesha-fsal/repair/mover.cc
     ganesha-fsal/repair/mover_steps.cc ganesha-fsal/repair/readmission.cc
     ganesha-fsal/repair/repairer.cc ganesha-fsal/repair/scrubber.cc
-    ganesha-fsal/repair/scrubber.h ganesha-fsal/repair/waiting.cc
+    ganesha-fsal/repair/scrubber.h
     rpc/peer/connection.cc
     rpc/session/client_request.cc rpc/session/local_route.h
     rpc/transport/shm/shm_channel.cc
