@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "layout/files_layout.h"
 #include "layout/layout_map.h"
@@ -20,8 +19,6 @@ enum class ServerState : std::uint8_t {
   kDown,      // silent for longer than the limit, or never seen since the start
   kDraining,  // an operator wants no new files there
 };
-
-[[nodiscard]] std::string_view to_string(ServerState state);
 
 struct Candidate {
   std::uint32_t ds_id = 0;

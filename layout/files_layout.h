@@ -24,8 +24,6 @@
 
 namespace weft::layout {
 
-constexpr std::uint32_t kLayoutTypeFiles = 1;  // LAYOUT4_NFSV4_1_FILES
-
 struct FilesLayout {
   DeviceIdBytes device{};
   std::uint32_t stripe_unit = 0;         // bytes

@@ -36,8 +36,6 @@
 
 namespace weft::layout {
 
-constexpr std::uint32_t kLayoutTypeFlexFiles = 4;  // LAYOUT4_FLEX_FILES
-
 // ffl_flags.
 constexpr std::uint32_t kFlexNoLayoutCommit = 1;
 constexpr std::uint32_t kFlexNoIoThroughMds = 2;

@@ -9,8 +9,8 @@
 //   u8 duplication | u24 first partner | u24 second partner | u8 0 |
 //   16 bytes MAC (SipHash-2-4-128 over the 48 bytes before it)
 //
-// Duplication: a handle may bid the data server to bring what is written through it to one or two
-// partners, that hold copies of the same bytes under the same object name, itself. It does so
+// Duplication: a handle may bid the data server bring what is written through it to one or two
+// partners, which hold copies of the same bytes under the same object name. The data server does so
 // with a handle of its own making (mirror_handle), which carries the client's claim on but never
 // asks for more duplication.
 //

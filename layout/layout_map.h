@@ -1,7 +1,7 @@
 // The layout map: where a file's bytes are, as the metadata server keeps it durably.
 //
 // It names data servers by their ids, never by address or device: those are looked up when a layout
-// is granted. A map is made when a file is created and changes only when the file is moved.
+// is granted. It is made before the first byte goes to one; a copy's state and moves change it.
 //
 // The map holds one to sixteen copies, each over its own data servers in stripe order: the servers
 // of one stripe, one of each copy, are a mirror group. No server is in a map twice, since an object

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -69,7 +70,8 @@ Result<control::ObjectStat> answer_of(Result<ObjectStat> found) {
 ControlLink::ControlLink(Parts parts)
     : parts_(std::move(parts)),
       identity_(parts_.chain.directory().identity()),
-      state_(parts_.state) {}
+      state_(parts_.state),
+      changes_(parts_.rings) {}
 
 ControlLink::~ControlLink() { stop(); }
 
@@ -176,6 +178,7 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_list);
   table.on(*this, &ControlLink::on_keys);
   table.on(*this, &ControlLink::on_target_keys);
+  table.on(*this, &ControlLink::on_about_target);
   table.on(*this, &ControlLink::on_prefetch);
   table.on(*this, &ControlLink::on_segments);
   table.on(*this, &ControlLink::on_options);
@@ -224,8 +227,8 @@ void ControlLink::on_forget_missed(control::ForgetMissed forget, Answer<void> do
 
 void ControlLink::fence_object(const layout::ObjectId& object, std::uint32_t epoch,
                                control::Done<void> done) {
-  on_fence({{{.what = control::Fence::What::kObject, .object = object, .epoch = epoch}}},
-           std::move(done));
+  fence_and_changes({{.what = control::Fence::What::kObject, .object = object, .epoch = epoch}},
+                    std::move(done));
 }
 
 void ControlLink::on_resync(control::Resync request, Answer<void> done) {
@@ -362,7 +365,8 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
       std::call_once(first_, parts_.on_first_registration);
       done(std::move(fenced));
     };
-    fence(answer.fences, std::move(finish));
+    const bool changes = concerns_changes(answer.fences);
+    fence(answer.fences, changes ? Changes::kEnd : Changes::kGoOn, std::move(finish));
   });
 }
 
@@ -423,7 +427,15 @@ void ControlLink::tell_transports() {
   });
 }
 
-void ControlLink::fence(const std::vector<control::Fence>& fences, Answer<void> done) {
+// What the metadata server itself has sent.
+bool ControlLink::concerns_changes(const std::vector<control::Fence>& fences) {
+  return std::ranges::any_of(fences, [](const control::Fence& fence) {
+    return fence.what == control::Fence::What::kClient && fence.client_id == control::kOwnClientId;
+  });
+}
+
+void ControlLink::fence(const std::vector<control::Fence>& fences, Changes changes,
+                        Answer<void> done) {
   if (fences.empty()) return done(Result<>{});
   auto raised = parts_.fences.raise(to_fences(fences));
   if (!raised) {
@@ -433,8 +445,11 @@ void ControlLink::fence(const std::vector<control::Fence>& fences, Answer<void> 
         {raised.error().code, "no fence can be noted: " + raised.error().text});
     return done(std::move(raised));
   }
-  parts_.writes.drain(
-      [this, done = std::move(done)]() mutable { when_settled(kSettleLooks, std::move(done)); });
+  parts_.writes.drain([this, changes, done = std::move(done)]() mutable {
+    if (changes == Changes::kGoOn) return when_settled(kSettleLooks, std::move(done));
+    changes_.drain(
+        [this, done = std::move(done)]() mutable { when_settled(kSettleLooks, std::move(done)); });
+  });
 }
 
 // A write that failed may be carried out at a target yet: until that is over it is not fenced.
@@ -456,12 +471,21 @@ void ControlLink::when_settled(int looks, Answer<void> done) {
 }
 
 void ControlLink::on_fence(control::FenceRequest request, Answer<void> done) {
+  if (concerns_changes(request.fences)) {
+    return fence_and_changes(std::move(request.fences), std::move(done));
+  }
   {
     const MutexLock lock(mutex_);
     fences_asked_.insert(fences_asked_.end(), request.fences.begin(), request.fences.end());
     fences_answers_.push_back(std::move(done));
   }
   boost::asio::post(worker_, [this] { fence_asked(); });
+}
+
+void ControlLink::fence_and_changes(std::vector<control::Fence> fences, Answer<void> done) {
+  boost::asio::post(worker_, [this, fences = std::move(fences), done = std::move(done)]() mutable {
+    fence(fences, Changes::kEnd, std::move(done));
+  });
 }
 
 void ControlLink::fence_asked() {
@@ -473,7 +497,7 @@ void ControlLink::fence_asked() {
     answers.swap(fences_answers_);
   }
   if (answers.empty()) return;  // an earlier look had them
-  fence(fences, [answers = std::move(answers)](const Result<>& outcome) mutable {
+  fence(fences, Changes::kGoOn, [answers = std::move(answers)](const Result<>& outcome) mutable {
     for (Answer<void>& answer : answers) answer(outcome);
   });
 }
@@ -482,12 +506,22 @@ IoRing& ControlLink::ring_of(const layout::ObjectId& object) {
   return *parts_.rings[std::hash<layout::ObjectId>{}(object) % parts_.rings.size()];
 }
 
+// An answer that lets go of `token` when it is given.
+template <class T>
+ControlLink::Answer<T> ControlLink::held(WritesInFlight::Token token, Answer<T> done) {
+  return [token = std::move(token), done = std::move(done)](Result<T> result) mutable {
+    token.reset();
+    done(std::move(result));
+  };
+}
+
 void ControlLink::on_truncate(control::Truncate request, Answer<control::ObjectStat> done) {
   ring_of(request.object).post([this, request, done = std::move(done)]() mutable {
-    parts_.chain.store().truncate(request.object, request.size,
-                                  [done = std::move(done)](Result<ObjectStat> found) mutable {
-                                    done(answer_of(std::move(found)));
-                                  });
+    auto cut = held<ObjectStat>(changes_.enter(),
+                                [done = std::move(done)](Result<ObjectStat> found) mutable {
+                                  done(answer_of(std::move(found)));
+                                });
+    parts_.chain.store().truncate(request.object, request.size, std::move(cut));
   });
 }
 
@@ -565,13 +599,14 @@ void ControlLink::on_list(control::ListFrom from, Answer<control::Listed> done) 
 void ControlLink::on_allocate(control::Allocate request, Answer<void> done) {
   const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
-    parts_.chain.store().allocate(range.object, range.offset, range.length, std::move(done));
+    parts_.chain.store().allocate(range.object, range.offset, range.length,
+                                  held<void>(changes_.enter(), std::move(done)));
   });
 }
 
 void ControlLink::on_allocate_share(control::AllocateShare request, Answer<void> done) {
   ring_of(request.range.object).post([this, request, done = std::move(done)]() mutable {
-    allocate_share(parts_.chain.store(), request, std::move(done));
+    allocate_share(parts_.chain.store(), request, held<void>(changes_.enter(), std::move(done)));
   });
 }
 
@@ -584,7 +619,8 @@ void ControlLink::on_seek(control::Seek request, Answer<control::SeekAnswer> don
 void ControlLink::on_punch(control::Punch request, Answer<void> done) {
   const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
-    parts_.chain.store().punch(range.object, range.offset, range.length, std::move(done));
+    parts_.chain.store().punch(range.object, range.offset, range.length,
+                               held<void>(changes_.enter(), std::move(done)));
   });
 }
 

@@ -3,8 +3,11 @@
 //
 // Objects' requests are carried out on the I/O threads, an object's always on the same; fencing on
 // a worker of this class's own, since it waits for the disk, and is answered only when no write
-// admitted before it is left. Fences that came with the registration are in force, and the store
-// knows its place, before `on_first_registration`: only then may clients be served.
+// admitted before it is left. A fence of what the metadata server itself has sent waits for the
+// truncates, allocations and holes that were asked for before it, too. These wait for a sync of
+// what else the object has, and clients' fences do not wait for them. Fences that came with the
+// registration are in force, and the store knows its place, before `on_first_registration`: only
+// then may clients be served.
 //
 // While the store is not there (store_watch.h), or a fence could not be noted, clients are refused,
 // what waits for a target fails, and the heartbeats say why. The connection stays, and with it what
@@ -46,6 +49,7 @@
 #include "rpc/control/options.h"
 #include "rpc/control/prefetch.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
 
 namespace weft::ds {
@@ -83,7 +87,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   }
   // What the metadata server is told when it asks which options hold.
   void tell_options(const std::vector<ConfigValue>& values);
-  // As a fence of the metadata server's.
+  // As a fence of the metadata server's own client id.
   void fence_object(const layout::ObjectId& object, std::uint32_t epoch,
                     rpc::control::Done<void> done);
   // Talks to this metadata server from now on, and to no other.
@@ -152,6 +156,10 @@ class ControlLink final : public rpc::control::ClientEvents,
                       Answer<rpc::control::HeldByTargets> done) {
     done(rpc::control::HeldByTargets{parts_.chain.target_keys()});
   }
+  void on_about_target(rpc::control::GetAboutTarget request,
+                       Answer<rpc::control::AboutTarget> done) {
+    done(parts_.chain.about_target(request.at));
+  }
   void on_prefetch(rpc::control::Prefetch request, Answer<void> done);
   void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
   void on_options(rpc::control::GetOptions request, Answer<rpc::control::Options> done);
@@ -165,7 +173,12 @@ class ControlLink final : public rpc::control::ClientEvents,
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
   [[nodiscard]] Result<> advance();
-  void fence(const std::vector<rpc::control::Fence>& fences, Answer<void> done);
+  enum class Changes : std::uint8_t { kGoOn, kEnd };  // those that were asked for before
+  [[nodiscard]] static bool concerns_changes(const std::vector<rpc::control::Fence>& fences);
+  void fence(const std::vector<rpc::control::Fence>& fences, Changes changes, Answer<void> done);
+  void fence_and_changes(std::vector<rpc::control::Fence> fences, Answer<void> done);
+  template <class T>
+  [[nodiscard]] static Answer<T> held(WritesInFlight::Token token, Answer<T> done);
   // All that were asked for since the worker looked last: one sync serves them.
   void fence_asked();
   // Calls back when the store is settled, or with an error after so many more looks.
@@ -195,6 +208,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   std::vector<Answer<void>> fences_answers_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
+  WritesInFlight changes_;  // by the metadata server: truncates, allocations, holes
 };
 
 }  // namespace weft::ds

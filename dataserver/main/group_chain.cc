@@ -138,6 +138,13 @@ std::vector<rpc::control::TargetKeys> GroupChain::target_keys() const {
   return told;
 }
 
+rpc::control::AboutTarget GroupChain::about_target(std::uint32_t at) const {
+  rpc::control::AboutTarget told =
+      at < members_.size() ? about(*members_[at]) : rpc::control::AboutTarget{};
+  told.targets = static_cast<std::uint32_t>(members_.size());
+  return told;
+}
+
 std::vector<rpc::control::TargetTransports> GroupChain::target_transports() const {
   std::vector<rpc::control::TargetTransports> told;
   for (const auto& member : members_) told.push_back(transport_of(*member));

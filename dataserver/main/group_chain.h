@@ -51,6 +51,7 @@ class GroupChain final : public StoreChain, private Replacements {
     return parity_ == nullptr ? nullptr : &parity_->view();
   }
   [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
+  [[nodiscard]] rpc::control::AboutTarget about_target(std::uint32_t at) const override;
   [[nodiscard]] std::vector<rpc::control::TargetTransports> target_transports() const override;
   void disconnect() override;
   void reload(const DsConfig& next) override;

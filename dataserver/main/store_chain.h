@@ -26,6 +26,7 @@
 #include "dataserver/targets/target_link.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
 #include "rpc/peer/keyring.h"
 
@@ -71,6 +72,11 @@ class StoreChain {
 
   // Which cluster keys each of its targets has; none without targets.
   [[nodiscard]] virtual std::vector<rpc::control::TargetKeys> target_keys() const { return {}; }
+
+  // Version and options of one of its targets; none without.
+  [[nodiscard]] virtual rpc::control::AboutTarget about_target(std::uint32_t /*at*/) const {
+    return {};
+  }
 
   // How each of its targets is reached now; none without targets.
   [[nodiscard]] virtual std::vector<rpc::control::TargetTransports> target_transports() const {

@@ -35,6 +35,13 @@ std::vector<rpc::control::TargetKeys> TargetChain::target_keys() const {
   return {keys_of(*remote_)};
 }
 
+rpc::control::AboutTarget TargetChain::about_target(std::uint32_t at) const {
+  if (remote_ == nullptr) return {};
+  rpc::control::AboutTarget told = at == 0 ? about(*remote_) : rpc::control::AboutTarget{};
+  told.targets = 1;
+  return told;
+}
+
 std::vector<rpc::control::TargetTransports> TargetChain::target_transports() const {
   if (remote_ == nullptr) return {};
   return {transport_of(*remote_)};

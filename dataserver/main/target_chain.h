@@ -28,6 +28,7 @@ class TargetChain final : public StoreChain {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }
   [[nodiscard]] std::vector<rpc::control::TargetKeys> target_keys() const override;
+  [[nodiscard]] rpc::control::AboutTarget about_target(std::uint32_t at) const override;
   [[nodiscard]] std::vector<rpc::control::TargetTransports> target_transports() const override;
   void disconnect() override;
 

@@ -1,7 +1,5 @@
 #include "dataserver/mirror/duplicator.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <future>
@@ -94,9 +92,10 @@ void Duplicator::unreadable(const layout::Handle& handle, std::uint64_t offset, 
   extents.add({offset, offset + std::min(count, kMaxEnd - offset)});
   mine().reports.report_own(
       handle.object, handle.ds_id, handle.object_epoch, extents,
-      [object = handle.object, done = std::move(done)](Result<> told) mutable {
+      [this, object = handle.object, done = std::move(done)](Result<> told) mutable {
         const bool out = told || told.error() == Errc::kFenced;
-        spdlog::warn("event=unreadable object={} left_out={}", layout::to_string(object), out);
+        unreadable_log_.warn("event=unreadable object={} copy_left_out={}",
+                             layout::to_string(object), out);
         done(out);
       });
 }

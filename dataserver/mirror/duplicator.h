@@ -42,6 +42,7 @@
 #include "dataserver/mirror/missed_reports.h"
 #include "dataserver/mirror/partner_link.h"
 #include "dataserver/ring/range_locks.h"
+#include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 #include "rpc/base/task.h"
 #include "rpc/peer/keyring.h"
@@ -141,6 +142,10 @@ class Duplicator final : public Duplication {
   Task<Result<WriteVerifier>> report_lost(CommitOp& op, Flow::Self self);
 
   Parts parts_;
+  // There is a line for each READ or WRITE.
+  LogLimit unreadable_log_;
+  LogLimit partner_refused_log_;
+  LogLimit copy_refused_log_;
   RangeLocks locks_;
   CopyBook book_;
   Partners partners_;

@@ -3,7 +3,6 @@
 // Threading: an operation belongs to the I/O thread it came on.
 #pragma once
 
-#include <array>
 #include <optional>
 
 #include "dataserver/mirror/duplicator.h"
@@ -17,8 +16,6 @@ struct Duplicator::PerThread {
   MissedReports reports;
   std::map<std::uint32_t, std::shared_ptr<PartnerLink>> links;
 };
-
-constexpr std::size_t kMaxPartners = std::tuple_size_v<decltype(layout::Handle::partners)>;
 
 // A partner's part in a write or commit.
 struct CopyPart {

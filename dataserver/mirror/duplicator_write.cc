@@ -119,8 +119,9 @@ void Duplicator::answered(WriteOp& op, CopyPart& copy, Result<CompoundResult> re
       book_.add_uncommitted(op.handle.object, copy.ds_id, op.range);
     }
   } else if (result) {
-    spdlog::warn("event=partner_refused ds={} object={} status={}", copy.ds_id,
-                 layout::to_string(op.handle.object), rpc::nfs4::to_string(result->status));
+    partner_refused_log_.warn("event=partner_refused ds={} object={} status={}", copy.ds_id,
+                              layout::to_string(op.handle.object),
+                              rpc::nfs4::to_string(result->status));
     // Its right was taken back there already: here it is about to be.
     if (result->status == Status::NFS4ERR_ACCESS) {
       op.refused = Error{Errc::kFenced, "fenced at a partner"};
@@ -208,8 +209,8 @@ void Duplicator::finish(WriteOp& op) {
   op.hold.release();
   if (!op.done) {
     if (op.refused) {  // COMMIT will see to it
-      spdlog::error("event=copy_refused object={} error=\"{}\"",
-                    layout::to_string(op.handle.object), op.refused->describe());
+      copy_refused_log_.write(spdlog::level::err, "event=copy_refused object={} error=\"{}\"",
+                              layout::to_string(op.handle.object), op.refused->describe());
     }
     if (missed) missed_writes_.fetch_add(1);
     return;

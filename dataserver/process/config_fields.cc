@@ -37,12 +37,34 @@ Field flag_field(std::string key, bool& into) {
           [&into] { return std::string(into ? "true" : "false"); }};
 }
 
+namespace {
+
+// In the largest unit of which it is a whole number.
+std::string bound_text(std::int64_t bound, Kind kind) {
+  constexpr std::pair<std::int64_t, const char*> kUnits[] = {
+      {86400, "d"}, {3600, "h"}, {60, "min"}};
+  if (kind == Kind::kBytes) return bytes_text(static_cast<std::uint64_t>(bound));
+  if (kind != Kind::kSeconds) return std::to_string(bound);
+  for (const auto& [one, unit] : kUnits) {
+    if (bound != 0 && bound % one == 0) return fmt::format("{} {}", bound / one, unit);
+  }
+  return fmt::format("{} s", bound);
+}
+
+}  // namespace
+
+Result<> check_range(std::int64_t value, std::int64_t least, std::int64_t most, Kind kind) {
+  if (value >= least && value <= most) return {};
+  return fail(Errc::kInvalid, fmt::format("must be from {} to {}", bound_text(least, kind),
+                                          bound_text(most, kind)));
+}
+
 Field seconds_field(std::string key, std::chrono::milliseconds& into, std::int64_t least,
                     std::int64_t most) {
   return {std::move(key), Kind::kSeconds,
           [&into, least, most](const Value& value) -> Result<> {
-            if (value.number < least || value.number > most) {
-              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
+            if (auto good = check_range(value.number, least, most, Kind::kSeconds); !good) {
+              return good;
             }
             into = std::chrono::seconds(value.number);
             return {};

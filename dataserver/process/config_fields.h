@@ -30,6 +30,9 @@ template <class List>
 
 [[nodiscard]] TomlField text_field(std::string key, std::string& into);
 [[nodiscard]] TomlField flag_field(std::string key, bool& into);
+// In the units of its kind: "must be from 0 s to 10 min".
+[[nodiscard]] Result<> check_range(std::int64_t value, std::int64_t least, std::int64_t most,
+                                   TomlField::Kind kind);
 [[nodiscard]] TomlField seconds_field(std::string key, std::chrono::milliseconds& into,
                                       std::int64_t least, std::int64_t most);
 // How the text of an address is read. Programs take peer::resolve_address() when they start, which
@@ -78,10 +81,8 @@ template <class T>
                                                                 ? TomlField::Kind::kNumber
                                                                 : TomlField::Kind::kSeconds) {
   return {std::move(key), kind,
-          [&into, least, most](const TomlField::Value& value) -> Result<> {
-            if (value.number < least || value.number > most) {
-              return fail(Errc::kInvalid, fmt::format("must be from {} to {}", least, most));
-            }
+          [&into, least, most, kind](const TomlField::Value& value) -> Result<> {
+            if (auto good = check_range(value.number, least, most, kind); !good) return good;
             into = static_cast<T>(value.number);
             return {};
           },

@@ -56,6 +56,16 @@ std::set<std::string> names_below(const std::string& prefix, const std::vector<T
   return names;
 }
 
+// What the TOML library says has "\n" for a line feed that it found.
+std::string one_line(std::string_view text) {
+  std::string line = log_text(text);
+  constexpr std::string_view kBackslash = "\\x5c";
+  for (std::size_t at = 0; (at = line.find(kBackslash, at)) != std::string::npos; ++at) {
+    line.replace(at, kBackslash.size(), "\\");
+  }
+  return line;
+}
+
 // A key, or a table, that may have been meant: one of the same table, or the same name in another.
 // Empty if none of the tables is like it.
 std::string nearest_key(const std::string& path, const std::vector<TomlField>& fields) {
@@ -208,7 +218,7 @@ Result<> read_toml(std::string_view text, const std::string& name,
   const toml::parse_result parsed = toml::parse(text);
   const Reader reader(name, fields);
   if (!parsed) {
-    return reader.wrong(parsed.error().source(), log_text(parsed.error().description()));
+    return reader.wrong(parsed.error().source(), one_line(parsed.error().description()));
   }
   return reader.table(parsed.table(), "");
 }

@@ -18,8 +18,8 @@
 // dies; the write verifier then changes. After commit(), or a write answered kDataSync/kFileSync,
 // the bytes are on stable storage. truncate, remove, punch, allocate are stable when they complete.
 //
-// Threading: one Store instance for each I/O thread is not required; implementations say. All
-// methods may be called from any I/O thread of the data server.
+// Threading: all I/O threads of the data server share one store, and any of them may call any
+// method. An implementation says in its header what it keeps for each thread.
 #pragma once
 
 #include <compare>

@@ -191,7 +191,7 @@ void Bypass::end_write(const layout::ObjectId& object) {
 template <class Put>
 Bypass::AtHand<Result<WriteResult>> Bypass::write_by(const layout::ObjectId& object,
                                                      std::uint64_t offset, std::uint64_t size,
-                                                     Put put) {
+                                                     Afterwards bytes, Put put) {
   constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
   if (most_in_shard_ == 0 || size == 0 || size > kMaxOffset || offset > kMaxOffset - size) {
     return {};
@@ -201,7 +201,8 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write_by(const layout::ObjectId& obj
   if (throttle_.active(began)) return {};
   const Descriptor file = begin_write(object, verifier);
   if (file == nullptr) return {.result = {}, .welcome = true};
-  if (!size_of_linked(file->get())) {
+  // Otherwise it is early enough to ask afterwards, with the file's end.
+  if (bytes == Afterwards::kGone && !size_of_linked(file->get())) {
     drop(object);
     return {.result = {}, .welcome = true};
   }
@@ -215,6 +216,10 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write_by(const layout::ObjectId& obj
   throttle_.end(sample, steady_now_ns());
   const auto end = size_of_linked(file->get());
   end_write(object);
+  if (bytes == Afterwards::kKept && !end) {
+    drop(object);
+    return {.result = {}, .welcome = true};
+  }
   if (taken == -EINVAL && written == 0) return {};  // a file system that does not splice
   if (taken <= 0) {
     // Taking nothing without a reason is how a full disk looks to some file systems.
@@ -229,7 +234,7 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write_by(const layout::ObjectId& obj
 
 Bypass::AtHand<Result<WriteResult>> Bypass::write(const layout::ObjectId& object,
                                                   std::uint64_t offset, PipedBytes& data) {
-  return write_by(object, offset, data.size(),
+  return write_by(object, offset, data.size(), Afterwards::kGone,
                   [&data](int fd, std::uint64_t at) { return data.write_to(fd, at); });
 }
 
@@ -240,7 +245,7 @@ Bypass::AtHand<Result<WriteResult>> Bypass::write(const layout::ObjectId& object
   std::uint64_t size = 0;
   for (const iovec& one : vectors) size += one.iov_len;
   auto next = std::span(vectors);
-  return write_by(object, offset, size, [&next](int fd, std::uint64_t at) {
+  return write_by(object, offset, size, Afterwards::kKept, [&next](int fd, std::uint64_t at) {
     long taken = 0;
     do {
       const auto count = static_cast<int>(std::min<std::size_t>(next.size(), IOV_MAX));

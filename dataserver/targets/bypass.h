@@ -1,7 +1,7 @@
 // Descriptors of a target's objects, by which a data server of the same machine reads and writes
 // the page cache, past the target: no message, no copy between the two, nobody to wake. Reads of
-// what is not there, writes that must be stable or that the kernel would make wait, and objects
-// that are not known here go through the target.
+// what is not there, writes that the kernel would make wait, syncs, and objects that are not known
+// here go through the target.
 //
 // It is the same file, whose end is the object's, and an object belongs to one data server, so
 // nobody else cuts or removes it. A file that was unlinked is nobody's object; it is looked for at
@@ -56,8 +56,7 @@ class Bypass {
   // Answers from the page cache if it can, as Store::read().
   [[nodiscard]] AtHand<ReadResult> read(const layout::ObjectId& object, std::uint64_t offset,
                                         std::uint32_t count);
-  // As Store::write(), unstable, if it can. Without a result the bytes are as
-  // they were.
+  // As Store::write(), unstable, if it can. Without a result the bytes are as they were.
   [[nodiscard]] AtHand<Result<WriteResult>> write(const layout::ObjectId& object,
                                                   std::uint64_t offset,
                                                   std::span<const Buffer> data);
@@ -107,12 +106,14 @@ class Bypass {
   void end_write(const layout::ObjectId& object);
   // Puts it first. Null: there is one already that does.
   [[nodiscard]] static Descriptor put(Shard& shard, Entry entry) WEFT_REQUIRES(shard.mutex);
+  // Whether bytes that were written are still there, to be written once more.
+  enum class Afterwards : std::uint8_t { kKept, kGone };
   // put(fd, offset) moves the next bytes there: how many, or -errno. -EINVAL before any: the file
   // system does not take them in this way.
   template <class Put>
   [[nodiscard]] AtHand<Result<WriteResult>> write_by(const layout::ObjectId& object,
                                                      std::uint64_t offset, std::uint64_t size,
-                                                     Put put);
+                                                     Afterwards bytes, Put put);
 
   const std::size_t most_in_shard_;
   BufferPool& pool_;

@@ -80,7 +80,7 @@ void describe(Io& io, DataRun& r) {
 
 template <class Io>
 void describe(Io& io, TargetRequest& r) {
-  io("op", r.op, among(TargetOp::kHello, TargetOp::kKeys));
+  io("op", r.op, among(TargetOp::kHello, TargetOp::kAbout));
   io("tag", r.tag);
   if (r.op == TargetOp::kHello) return io("hello", r.hello);
   io("object", r.object);
@@ -118,13 +118,14 @@ void describe_results(Io& io, TargetResponse& r) {
     case TargetOp::kList: return io("list", r.list);
     case TargetOp::kNextData: return io("run", r.run);
     case TargetOp::kKeys: return io("keys", r.keys, at_most(kMaxTargetKeys));
+    case TargetOp::kAbout: return io("about", r.about);
     default: return;
   }
 }
 
 template <class Io>
 void describe(Io& io, TargetResponse& r) {
-  io("op", r.op, among(TargetOp::kHello, TargetOp::kKeys));
+  io("op", r.op, among(TargetOp::kHello, TargetOp::kAbout));
   io("tag", r.tag);
   std::uint32_t status = r.good ? 0 : rpc::peer::wire_status(r.error);
   io("status", status);

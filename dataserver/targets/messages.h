@@ -28,19 +28,21 @@
 #include "dataserver/store/store_directory.h"
 #include "layout/object_id.h"
 #include "rpc/base/machine.h"
+#include "rpc/control/target_options.h"
 #include "rpc/peer/keyring.h"
 #include "rpc/xdr/describe.h"
 
 namespace weft::ds {
 
-// The versions of the protocol that one side speaks. 7 is the same as 6; 8 has KEYS.
+// The versions of the protocol that one side speaks. 7 is the same as 6; 8 has KEYS, 9 ABOUT.
 struct TargetVersions {
   std::uint32_t least = 6;
-  std::uint32_t most = 8;
+  std::uint32_t most = 9;
   friend bool operator==(const TargetVersions&, const TargetVersions&) = default;
 };
 constexpr TargetVersions kTargetVersions;
-constexpr std::uint32_t kTargetVersionWithKeys = 8;  // a target of an older one ends at a KEYS
+constexpr std::uint32_t kTargetVersionWithKeys = 8;   // a target of an older one ends at a KEYS
+constexpr std::uint32_t kTargetVersionWithAbout = 9;  // and at an ABOUT
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
@@ -78,6 +80,7 @@ enum class TargetOp : std::uint32_t {
   kList = 11,
   kNextData = 12,
   kKeys = 13,
+  kAbout = 14,
 };
 
 // Which objects are meant, and who asks. Answered when no operation of an earlier process of this
@@ -133,6 +136,7 @@ struct TargetResponse {
   DataRun run;                   // kNextData
   // kKeys: fingerprints of the cluster keys that it has, the one that it uses first.
   std::vector<std::uint64_t> keys;
+  rpc::control::About about;  // kAbout
   Uuid store{};               // kHello: the target's own name for the space; new if it was wiped
   std::uint64_t objects = 0;  // kHello: in the space
   rpc::peer::Key proof{};     // kHello

@@ -199,7 +199,7 @@ void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answe
 // A call that failed may be carried out yet, and one over a connection that has ended will be over
 // the next: neither may come after what was written past the target since.
 Bypass::AtHand<Result<WriteResult>> RemoteStore::write_past(StoreWrite& what) {
-  if (parts_.bypass == 0 || what.wanted != Stability::kUnstable) return {};
+  if (parts_.bypass == 0) return {};
   if (!link().ready() || !settled()) return {.result = {}, .welcome = true};
   auto at_hand = what.piped.empty() ? bypass_.write(what.object, what.offset, what.data)
                                     : bypass_.write(what.object, what.offset, what.piped);
@@ -211,7 +211,27 @@ Bypass::AtHand<Result<WriteResult>> RemoteStore::write_past(StoreWrite& what) {
 
 void RemoteStore::write(StoreWrite what, Done<WriteResult> done) {
   auto past = write_past(what);
-  if (past.result) return done(std::move(*past.result));
+  if (!past.result) return write_through(std::move(what), past.welcome, std::move(done));
+  if (!*past.result || what.wanted == Stability::kUnstable) return done(std::move(*past.result));
+  commit_past(std::move(what), **past.result, std::move(done));
+}
+
+void RemoteStore::commit_past(StoreWrite what, const WriteResult& written, Done<WriteResult> done) {
+  const layout::ObjectId object = what.object;
+  what.piped = {};
+  commit(object, [this, what = std::move(what), written,
+                  done = std::move(done)](Result<WriteVerifier> verifier) mutable {
+    if (!verifier) return done(pass(verifier));
+    WriteResult stable = written;
+    stable.stability = what.wanted;
+    if (*verifier == written.verifier) return done(stable);
+    // The target may have lost it. What came in a pipe only the client has.
+    if (!what.data.empty()) return write_through(std::move(what), false, std::move(done));
+    done(fail(Errc::kBusy, "the target may have lost what was written past it"));
+  });
+}
+
+void RemoteStore::write_through(StoreWrite what, bool descriptor, Done<WriteResult> done) {
   const std::uint64_t size = what.size();
   if (size > kMaxTargetIo) return done(fail(Errc::kTooLarge, "a write of too many bytes"));
   if (auto moved = what.to_memory(); !moved) return done(pass(moved));
@@ -221,7 +241,7 @@ void RemoteStore::write(StoreWrite what, Done<WriteResult> done) {
        .offset = what.offset,
        .size = size,
        .stability = what.wanted,
-       .descriptor = past.welcome},
+       .descriptor = descriptor},
       std::move(what.data), std::move(done),
       [this, object = what.object, wanted = what.wanted, size](TargetLink::Answer& answer) {
         keep(object, answer, true);
@@ -324,6 +344,16 @@ Result<std::vector<std::uint64_t>> RemoteStore::keys() const {
   auto keys = view_.keys();
   if (keys.empty()) return fail(Errc::kUnreachable, "it has not said yet");
   return keys;
+}
+
+Result<rpc::control::About> RemoteStore::about() const {
+  if (view_.connected.load() == 0) return fail(Errc::kUnreachable, "it is not connected");
+  if (view_.version.load() < kTargetVersionWithAbout) {
+    return fail(Errc::kNotSupported, "it is of a version that does not tell");
+  }
+  auto about = view_.about();
+  if (about.version.empty()) return fail(Errc::kUnreachable, "it has not said yet");
+  return about;
 }
 
 }  // namespace weft::ds

@@ -12,8 +12,9 @@
 //
 // A target that is reached through shared memory, and keeps its objects in files that the page
 // cache serves, hands a descriptor of an object over with a READ's or WRITE's answer, if one is
-// welcome (Parts::bypass). From then on what is in the page cache is read by that, and what need
-// not be stable yet written, past the target (bypass.h), and only the rest through it.
+// welcome (Parts::bypass). From then on what is in the page cache is read by that, and what is
+// written is written by it, past the target (bypass.h), and only the rest goes through it. A write
+// that must be stable is then a write and the target's commit: as many messages, without the bytes.
 //
 // Threading: operations from any thread whose IoRing was given to open(). The rest from one thread.
 //
@@ -94,6 +95,9 @@ class RemoteStore final : public Store {
   // tell. Any thread.
   [[nodiscard]] Result<std::vector<std::uint64_t>> keys() const;
 
+  // Its version and options; likewise.
+  [[nodiscard]] Result<rpc::control::About> about() const;
+
   [[nodiscard]] const TargetView& view() const { return view_; }
   [[nodiscard]] const TargetAddress& address() const { return parts_.address; }
 
@@ -107,6 +111,9 @@ class RemoteStore final : public Store {
   [[nodiscard]] Result<> await_kept() WEFT_REQUIRES(mutex_);
   [[nodiscard]] TargetLink& link() const;
   [[nodiscard]] Bypass::AtHand<Result<WriteResult>> write_past(StoreWrite& what);
+  // `written` past the target is to be stable as well.
+  void commit_past(StoreWrite what, const WriteResult& written, Done<WriteResult> done);
+  void write_through(StoreWrite what, bool descriptor, Done<WriteResult> done);
   void keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable);
   // Errors as they come; `fill` makes a T of an answer.
   template <class T, class Fill>

@@ -80,6 +80,7 @@ Result<> Target::start(std::function<void()> on_alive) {
   auto keys = rpc::peer::Keyring::load(config_.key_file);
   if (!keys) return fail(keys.error().code, "cluster.key_file: " + keys.error().text);
   keys_ = std::move(*keys);
+  tell_about();
   if (auto good = can_have_spaces(config_.store); !good) return good;
   std::unique_ptr<BlockCache> cache;
   if (config_.cache_bytes > 0) {
@@ -100,11 +101,13 @@ Result<> Target::start(std::function<void()> on_alive) {
   threads_ = std::move(*threads);
   load_ = std::make_unique<SystemLoad>(LoadOptions{}, config_.store.path, *kernel_files_,
                                        system_clock());
-  server_ = std::make_unique<TargetServer>(TargetServer::Parts{.spaces = *spaces_,
-                                                               .keys = keys_,
-                                                               .socket = config_.socket,
-                                                               .machine = this_machine(),
-                                                               .random = system_random()});
+  server_ =
+      std::make_unique<TargetServer>(TargetServer::Parts{.spaces = *spaces_,
+                                                         .keys = keys_,
+                                                         .socket = config_.socket,
+                                                         .machine = this_machine(),
+                                                         .random = system_random(),
+                                                         .about = [this] { return about(); }});
   stall_watch_ = std::make_unique<StallWatch>(StallWatch::Parts{
       .rings = threads_->list(),
       .clock = system_clock(),
@@ -194,6 +197,23 @@ Result<> Target::listen() {
   }
   listen_by_rdma();
   return {};
+}
+
+void Target::reload(const TargetConfig& next) {
+  config_.drain = next.drain;
+  config_.log_level = next.log_level;
+  tell_about();
+}
+
+void Target::tell_about() {
+  rpc::control::About about{.version = WEFT_VERSION, .options = target_options(config_)};
+  const MutexLock lock(about_mutex_);
+  about_ = std::move(about);
+}
+
+rpc::control::About Target::about() const {
+  const MutexLock lock(about_mutex_);
+  return about_;
 }
 
 Result<> Target::tick() {

@@ -40,6 +40,7 @@
 #include "dataserver/targets/target_config.h"
 #include "dataserver/targets/target_server.h"
 #include "rpc/base/metrics.h"
+#include "rpc/base/mutex.h"
 #include "rpc/transport/rdma/rdma_server.h"
 #include "rpc/transport/shm/shm_server.h"
 #include "rpc/transport/tcp_server.h"
@@ -54,7 +55,7 @@ class Target {
   ~Target();
 
   // Takes over what needs no restart.
-  void reload(const TargetConfig& next) { config_.drain = next.drain; }
+  void reload(const TargetConfig& next);
   // Call a few times a second: follows the key file, and looks whether the disk answers. Never an
   // error.
   [[nodiscard]] Result<> tick();
@@ -82,6 +83,8 @@ class Target {
   // The addresses are ours, and whoever connects is refused until listen().
   [[nodiscard]] Result<> bind();
   [[nodiscard]] Result<> listen();
+  [[nodiscard]] rpc::control::About about() const;
+  void tell_about();
   void bind_rdma();
   // Where it does not listen yet.
   void listen_by_rdma();
@@ -90,6 +93,8 @@ class Target {
   void write_connections(Metrics& out) const;
 
   TargetConfig config_;
+  mutable Mutex about_mutex_;
+  rpc::control::About about_ WEFT_GUARDED_BY(about_mutex_);
   std::shared_ptr<rpc::peer::Keyring> keys_;
   BufferPool pool_;
   std::unique_ptr<Spaces> spaces_;

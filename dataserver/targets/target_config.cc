@@ -17,7 +17,8 @@ using Value = TomlField::Value;
 
 // "0660": as chmod(1) takes it.
 TomlField permissions_field(std::string key, std::uint32_t& into) {
-  return {std::move(key), Kind::kText, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kText,
+          [&into](const Value& value) -> Result<> {
             const char* last = value.text.data() + value.text.size();
             std::uint32_t mode = 0;
             const auto [end, error] = std::from_chars(value.text.data(), last, mode, 8);
@@ -26,12 +27,14 @@ TomlField permissions_field(std::string key, std::uint32_t& into) {
             }
             into = mode;
             return {};
-          }};
+          },
+          [&into] { return fmt::format("{:04o}", into); }};
 }
 
 // Names or numbers.
 TomlField users_field(std::string key, std::vector<std::uint32_t>& into) {
-  return {std::move(key), Kind::kTextList, [&into](const Value& value) -> Result<> {
+  return {std::move(key), Kind::kTextList,
+          [&into](const Value& value) -> Result<> {
             for (const std::string& text : value.list) {
               const char* last = text.data() + text.size();
               std::uint32_t uid = 0;
@@ -46,7 +49,8 @@ TomlField users_field(std::string key, std::vector<std::uint32_t>& into) {
               into.push_back(uid);
             }
             return {};
-          }};
+          },
+          [&into] { return fmt::format("{}", fmt::join(into, ", ")); }};
 }
 
 // Data servers go by TCP to the port that they know, where RDMA does not get through.
@@ -118,6 +122,18 @@ Result<TargetConfig> load_target_config(const std::string& path, ReadAddress add
   auto text = read_config_text(path);
   if (!text) return pass(text);
   return parse_target_config(*text, path, address);
+}
+
+rpc::control::Options target_options(const TargetConfig& config) {
+  TargetConfig now = config;
+  TargetConfig fresh;
+  const std::vector<TomlField> values = target_config_fields(now);
+  const std::vector<TomlField> defaults = target_config_fields(fresh);
+  rpc::control::Options told;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    told.options.push_back({values[i].key, values[i].show(), defaults[i].show()});
+  }
+  return told;
 }
 
 Result<> check_target_config(const TargetConfig& config) {

@@ -16,6 +16,7 @@
 #include "dataserver/store/emulated_disk.h"
 #include "dataserver/store/file_store.h"
 #include "layout/net_address.h"
+#include "rpc/control/options.h"
 
 namespace weft::ds {
 
@@ -61,6 +62,8 @@ struct TargetConfig {
                                                        const std::string& name,
                                                        ReadAddress address = &numeric_address);
 [[nodiscard]] Result<TargetConfig> load_target_config(const std::string& path, ReadAddress address);
+// The options that hold, by their keys.
+[[nodiscard]] rpc::control::Options target_options(const TargetConfig& config);
 // What no key alone can show.
 [[nodiscard]] Result<> check_target_config(const TargetConfig& config);
 

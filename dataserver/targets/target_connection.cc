@@ -260,6 +260,8 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
     case TargetOp::kKeys:
       return finish(
           {.op = request.op, .tag = request.tag, .keys = shared_->parts.keys->now().fingerprints});
+    case TargetOp::kAbout:
+      return finish({.op = request.op, .tag = request.tag, .about = shared_->parts.about()});
     case TargetOp::kHello: break;  // never comes here
   }
 }

@@ -24,6 +24,7 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr std::chrono::milliseconds kPingEvery{1'000};  // or a quarter of the silence allowed
 constexpr std::chrono::seconds kNoLocalFor{60};
 constexpr std::chrono::milliseconds kLookUpEvery{1'000};  // a name that was not found
+constexpr unsigned kPingsToAbout = 8;                     // it changes by a reload
 constexpr std::uint64_t kPingTag = 0;                     // of the pings; they are nobody's calls
 constexpr std::uint64_t kBlock = 4096;
 constexpr std::chrono::seconds kRenewWithin{2};  // calls may wait for a better connection
@@ -260,6 +261,7 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   config_.view.connections.fetch_add(1);
   spdlog::info("event=target_connected target={} link={} transport=\"{}\" version={}",
                to_string(config_.address), index_, to_string(transport_), version_);
+  pings_ = 0;
   ping();
   transmit_waiting();
 }
@@ -299,6 +301,7 @@ void TargetLink::leave() {
   if (state_ == State::kReady && config_.view.connected.fetch_sub(1) == 1) {
     config_.view.transport = TargetTransport::kNone;
     config_.view.set_keys({});
+    config_.view.set_about({});
   }
   if (state_ == State::kReady && config_.left) config_.left();
   state_ = State::kIdle;
@@ -444,6 +447,9 @@ void TargetLink::on_response(const Buffer& record, const Buffer& apart) {
   if (response.tag == kPingTag && response.op == TargetOp::kKeys) {
     return config_.view.set_keys(std::move(response.keys));
   }
+  if (response.tag == kPingTag && response.op == TargetOp::kAbout) {
+    return config_.view.set_about(std::move(response.about));
+  }
   const auto found = calls_.find(response.tag);
   if (found == calls_.end() || !found->second.sent || found->second.request.op != response.op) {
     return drop({Errc::kProtocol, "an answer to nothing"});
@@ -500,6 +506,7 @@ void TargetLink::ping() {
   };
   ask(TargetOp::kUsage);
   if (version_ >= kTargetVersionWithKeys) ask(TargetOp::kKeys);
+  if (version_ >= kTargetVersionWithAbout && pings_++ % kPingsToAbout == 0) ask(TargetOp::kAbout);
   asked_at_ = clock_.now();
 }
 

@@ -104,17 +104,27 @@ struct TargetView {
   // Fingerprints of the cluster keys that it has, the one that it uses first, as it said last.
   // Empty: it has not said since it connected.
   [[nodiscard]] std::vector<std::uint64_t> keys() const {
-    const MutexLock lock(keys_mutex_);
+    const MutexLock lock(told_mutex_);
     return keys_;
   }
   void set_keys(std::vector<std::uint64_t> keys) {
-    const MutexLock lock(keys_mutex_);
+    const MutexLock lock(told_mutex_);
     keys_ = std::move(keys);
+  }
+  // Version and options, likewise; no version: it has not said.
+  [[nodiscard]] rpc::control::About about() const {
+    const MutexLock lock(told_mutex_);
+    return about_;
+  }
+  void set_about(rpc::control::About about) {
+    const MutexLock lock(told_mutex_);
+    about_ = std::move(about);
   }
 
  private:
-  mutable Mutex keys_mutex_;
-  std::vector<std::uint64_t> keys_ WEFT_GUARDED_BY(keys_mutex_);
+  mutable Mutex told_mutex_;
+  std::vector<std::uint64_t> keys_ WEFT_GUARDED_BY(told_mutex_);
+  rpc::control::About about_ WEFT_GUARDED_BY(told_mutex_);
 };
 
 // How the links there are go: as to_string(), or "rdma and tcp" while they differ.
@@ -218,6 +228,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   TimePoint retry_at_{};
   TimePoint heard_at_{};
   TimePoint asked_at_{};
+  unsigned pings_ = 0;  // over this connection
   Nonce challenge_{};
   rpc::peer::Key key_{};  // target_key() of the one that this connection proves to have
   TargetHello hello_;

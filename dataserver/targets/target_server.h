@@ -17,6 +17,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -56,6 +57,8 @@ class TargetServer {
     MachineId machine{};
     Random& random;
     const Clock& clock = system_clock();
+    // What this program says of itself; from any thread.
+    std::function<rpc::control::About()> about = [] { return rpc::control::About(); };
     std::size_t max_running = 512;  // requests of one connection; beyond it is not read
   };
 

@@ -4,6 +4,8 @@
 // Threading: plain values.
 #pragma once
 
+#include <algorithm>
+
 #include "ganesha-fsal/admin/source.h"
 
 namespace weft::mds {
@@ -58,6 +60,47 @@ struct ServersOptionsReport {
 template <class Io>
 void describe(Io& io, ServersOptionsReport& r) {
   io("servers", r.servers, cut_at(kLongList));
+}
+
+// A target as a program, as it told a data server of its.
+struct AboutTargetReport {
+  std::string address;  // empty: of all that the data server may have
+  std::string version;
+  std::vector<OptionReport> options;
+  std::string why;  // they are not known; empty otherwise
+};
+template <class Io>
+void describe(Io& io, AboutTargetReport& r) {
+  io("address", r.address, cut_at(kMaxReportText));
+  io("version", r.version, cut_at(kMaxReportText));
+  io("options", r.options, cut_at(kMostOptions));
+  io("why", r.why, cut_at(kMaxReportText));
+}
+struct ServerTargetsReport {
+  ServerName server;
+  std::vector<AboutTargetReport> targets;
+  std::string why;  // as of options
+};
+template <class Io>
+void describe(Io& io, ServerTargetsReport& r) {
+  io("server", r.server);
+  io("targets", r.targets, cut_at(kShortList));
+  io("why", r.why, cut_at(kMaxReportText));
+}
+struct TargetsReport {
+  std::vector<ServerTargetsReport> servers;  // by id
+};
+template <class Io>
+void describe(Io& io, TargetsReport& r) {
+  io("servers", r.servers, cut_at(kLongList));
+}
+// In ServerTargetsReport::why.
+constexpr const char* kTooOldForTargets = "too old to tell of its targets";
+// Of that data server; empty: they are known, or it was not asked.
+inline std::string why_no_targets(const TargetsReport& report, std::uint32_t id) {
+  const auto is_it = [id](const ServerTargetsReport& one) { return one.server.id == id; };
+  const auto found = std::ranges::find_if(report.servers, is_it);
+  return found == report.servers.end() ? "" : found->why;
 }
 
 struct ConfigReport {

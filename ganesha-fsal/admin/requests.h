@@ -137,6 +137,17 @@ template <class Io>
 void describe(Io& io, GetServerOptions& r) {
   describe_text(io, "server", r.server, kMaxTextBytes);
 }
+// Targets of data servers, their versions and options; as GetServerOptions.
+struct GetTargets {
+  static constexpr const char* kName = "targets";
+  static constexpr bool kChanges = true;
+  using Reply = TargetsReport;
+  std::string server;  // a data server; empty: of all
+};
+template <class Io>
+void describe(Io& io, GetTargets& r) {
+  describe_text(io, "server", r.server, kMaxTextBytes);
+}
 // What happened after the event of this number; 0: all that is remembered.
 struct GetEvents {
   static constexpr const char* kName = "events";

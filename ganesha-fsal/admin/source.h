@@ -414,10 +414,11 @@ struct StatusReport {
   std::uint32_t recalls_pending = 0;
   std::uint64_t oldest_recall_ms = 0;  // age of the oldest unanswered recall, 0: none
   std::uint64_t recalls = 0;
-  std::uint64_t fences = 0;           // clients fenced after a recall they did not answer
-  std::uint64_t fence_failures = 0;   // attempts that a data server did not answer; they go on
-  std::uint64_t layout_errors = 0;    // of data servers, as clients reported them (LAYOUTERROR)
-  std::uint64_t removals_queued = 0;  // objects of removed files still to be deleted
+  std::uint64_t fences = 0;               // clients fenced after a recall they did not answer
+  std::uint64_t fence_failures = 0;       // attempts that a data server did not answer; they go on
+  std::uint64_t layout_errors = 0;        // of data servers, as clients reported them (LAYOUTERROR)
+  std::uint64_t layout_error_age_ms = 0;  // of the last of them; 0: none, or it is not told
+  std::uint64_t removals_queued = 0;      // objects of removed files still to be deleted
   RepairTotalsReport repair;
   ScrubReport scrub;
   std::optional<RebalanceReport> rebalance;  // since the process started
@@ -456,6 +457,7 @@ void describe(Io& io, StatusReport& r) {
   io("fences", r.fences);
   io("fence_failures", r.fence_failures);
   io("layout_errors", r.layout_errors);
+  io("layout_error_age_ms", r.layout_error_age_ms, newer());
   io("removals_queued", r.removals_queued);
   describe(io, r.repair);  // beside the others, not within
   io("rebalance", r.rebalance);

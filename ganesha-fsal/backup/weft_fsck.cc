@@ -29,7 +29,8 @@ constexpr std::string_view kHelp =
     "usage: weft-fsck [--json] [--reclaim] FOLDER\n"
     "Checks the metadata store in FOLDER, which no server may have open.\n"
     "  --json     the report as one JSON object\n"
-    "  --reclaim  if it is clean, remove files that were open when their last name went\n"
+    "  --reclaim  if it is clean, remove files that were open when their last name\n"
+    "             went\n"
     "  --version  print the version\n";
 
 struct Arguments {

@@ -37,9 +37,8 @@ constexpr std::string_view kHelp =
     "  --check      only look whether the backup is whole\n"
     "  --json       say what was done as one JSON object\n"
     "  --version    print the version\n"
-    "The metadata server must not run, not here and not elsewhere. What becomes of files that "
-    "were\n"
-    "made, changed or removed since the backup: weft(1).\n";
+    "The metadata server must not run, not here and not elsewhere. What becomes of\n"
+    "files that were made, changed or removed since the backup: weft(1).\n";
 
 struct Arguments {
   bool json = false;

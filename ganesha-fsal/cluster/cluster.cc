@@ -185,6 +185,7 @@ rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {
 void Cluster::Impl::on_heartbeat(std::uint32_t ds_id, control::Heartbeat beat,
                                  Done<control::Lease> done) {
   const Registry::Beat known = registry_->heartbeat(ds_id, beat);
+  objects_.settle(ds_id);
   const std::uint64_t connection = known.first_of;
   if (connection != 0 && !workers_.post([this, ds_id, connection, state = beat.state] {
         if (auto good = registry_->confirm(ds_id, state); !good) {

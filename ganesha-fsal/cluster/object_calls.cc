@@ -1,10 +1,14 @@
 #include "ganesha-fsal/cluster/object_calls.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "ganesha-fsal/cluster/failures.h"
 #include "rpc/base/mutex.h"
+#include "rpc/control/mds_boot.h"
 
 namespace weft::mds {
 namespace {
@@ -29,11 +33,68 @@ void for_each_changed(const layout::LayoutMap& map, Visit&& visit) {
   }
 }
 
+// It was sent, and nobody has said how it ended.
+bool may_come_late(const Error& error) {
+  return error == Errc::kTimedOut || error == Errc::kUnreachable || error == Errc::kClosed;
+}
+
 control::Share share_of(const layout::Striping& striping, std::uint32_t index) {
   return {striping.unit_bytes(), striping.count(), striping.first_index(), index};
 }
 
 }  // namespace
+
+template <rpc::peer::Request R>
+void ObjectCalls::change(std::uint32_t ds_id, const layout::ObjectId& object, const R& request,
+                         Done<typename R::Reply> done) {
+  const auto refuse = [&](std::string_view why) {
+    done(fail(Errc::kUnreachable, fmt::format("data server {} {}", ds_id, why)));
+  };
+  const auto view = registry_.find(ds_id);
+  if (!view || !view->connected) return refuse("is not connected");
+  if (!registry_.runs_fenced(ds_id)) return refuse("has not caught up since our start");
+  if (registry_.has_stopped(ds_id)) return refuse("has stopped: its store is not there");
+  if (registry_.given_up()->has({ds_id, object})) {
+    return done(fail(Errc::kBusy, "a change that failed may be carried out yet"));
+  }
+  server_.call(
+      ds_id, request, timeout_,
+      [this, ds_id, object, done = std::move(done)](Result<typename R::Reply> answer) mutable {
+        if (!answer && may_come_late(answer.error())) give_up(ds_id, object);
+        done(std::move(answer));
+      });
+}
+
+void ObjectCalls::give_up(std::uint32_t ds_id, const layout::ObjectId& object) {
+  auto change =
+      std::make_unique<GivenUp::Change>(registry_.given_up(), GivenUp::Where{ds_id, object});
+  change->give_up();
+  const MutexLock lock(mutex_);
+  late_[ds_id].changes.push_back(std::move(change));
+}
+
+void ObjectCalls::settle(std::uint32_t ds_id) {
+  Changes before;
+  {
+    const MutexLock lock(mutex_);
+    const auto late = late_.find(ds_id);
+    if (late == late_.end() || late->second.asked) return;
+    late->second.asked = true;
+    before.swap(late->second.changes);
+  }
+  // No handle is refused by it.
+  const control::Fence fence{
+      .what = control::Fence::What::kClient, .client_id = control::kOwnClientId, .epoch = 0};
+  server_.call(ds_id, control::FenceRequest{{fence}}, timeout_,
+               [this, ds_id, before = std::move(before)](const Result<>& ended) mutable {
+                 if (ended) before.clear();
+                 const MutexLock lock(mutex_);
+                 const auto late = late_.find(ds_id);
+                 late->second.asked = false;
+                 std::ranges::move(before, std::back_inserter(late->second.changes));
+                 if (late->second.changes.empty()) late_.erase(late);
+               });
+}
 
 void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId& object,
                            std::uint64_t size, Finished<void> done) {
@@ -45,11 +106,11 @@ void ObjectCalls::truncate(const layout::LayoutMap& map, const layout::ObjectId&
                    });
   const auto all = GatherFailures::make(cuts.size(), std::move(done));
   for (const auto& [id, end] : cuts) {
-    server_.call(id, control::Truncate{object, end}, timeout_,
-                 [one = all->one(id)](const Result<control::ObjectStat>& answer) mutable {
-                   if (!answer) return one(std::unexpected(answer.error()));
-                   one({});
-                 });
+    change(id, object, control::Truncate{object, end},
+           [one = all->one(id)](const Result<control::ObjectStat>& answer) mutable {
+             if (!answer) return one(std::unexpected(answer.error()));
+             one({});
+           });
   }
 }
 
@@ -156,7 +217,7 @@ void ObjectCalls::punch(const layout::LayoutMap& map, const layout::ObjectId& ob
                        parts.emplace_back(id, control::Punch{{object, first, last - first}});
                    });
   const auto all = GatherFailures::make(parts.size(), std::move(done));
-  for (const auto& [id, part] : parts) server_.call(id, part, timeout_, all->one(id));
+  for (const auto& [id, part] : parts) change(id, object, part, all->one(id));
 }
 
 // A search under way: for each stripe what the first of its current copies answered.
@@ -230,8 +291,7 @@ void ObjectCalls::seek(const layout::LayoutMap& map, const layout::ObjectId& obj
 struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
   static constexpr std::uint64_t kMaxUnits = 1 << 20;
 
-  control::Server* server = nullptr;
-  std::chrono::milliseconds timeout{};
+  ObjectCalls* calls = nullptr;
   layout::LayoutMap map;
   layout::ObjectId object;
   std::uint64_t at = 0;
@@ -265,9 +325,9 @@ struct ObjectCalls::Allocation : std::enable_shared_from_this<Allocation> {
         });
     for (const auto& [id, part] : parts) {
       if (part.share.servers == 1) {
-        server->call(id, control::Allocate{part.range}, timeout, all->one(id));
+        calls->change(id, object, control::Allocate{part.range}, all->one(id));
       } else {
-        server->call(id, part, timeout, all->one(id));
+        calls->change(id, object, part, all->one(id));
       }
     }
   }
@@ -284,8 +344,7 @@ void ObjectCalls::allocate(const layout::LayoutMap& map, const layout::ObjectId&
     return done(fail(Errc::kFileTooLarge, "too many stripe units to reserve at once"), {});
   }
   const auto allocation = std::make_shared<Allocation>();
-  allocation->server = &server_;
-  allocation->timeout = timeout_;
+  allocation->calls = this;
   allocation->map = map;
   allocation->object = object;
   allocation->at = offset;

@@ -4,18 +4,32 @@
 // back what was cut off; questions go to current ones. What is stale is told nothing: its server
 // may be away, and repair makes it equal.
 //
+// What an earlier run of ours has sent may be on its way to a data server yet, and would be back
+// behind a cut or in a hole. So they fail with kUnreachable at one that has not fenced it yet
+// (Registry::missing_fences()), as at one that is away. At one whose store is not there they fail
+// at once: it would not answer.
+//
+// A change that is not answered in time, or whose connection breaks, may be carried out yet.
+// Nothing else changes that object there (given_up.h) until the data server has answered a fence
+// that was sent after it: what came before that has ended then (docs/protocol.md). It is asked for
+// with a heartbeat, until it is answered.
+//
 // Threading: any thread; completions run on a thread of the control server.
 //
-// Ownership: server and registry outlive it.
+// Ownership: server and registry outlive it, and nothing is under way any more when it goes.
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "ganesha-fsal/cluster/data_servers.h"
 #include "ganesha-fsal/cluster/failures.h"
+#include "ganesha-fsal/cluster/given_up.h"
 #include "ganesha-fsal/cluster/registry.h"
 #include "layout/layout_map.h"
+#include "rpc/base/mutex.h"
 #include "rpc/control/server.h"
 
 namespace weft::mds {
@@ -60,7 +74,24 @@ class ObjectCalls {
   void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<Stat> done,
             Silent silent = Silent::kFail);
 
+  // A data server has been heard: asks it whether what was given up there has ended, unless it is
+  // being asked.
+  void settle(std::uint32_t ds_id);
+
  private:
+  // A change that what was sent before must not come after.
+  template <rpc::peer::Request R>
+  void change(std::uint32_t ds_id, const layout::ObjectId& object, const R& request,
+              Done<typename R::Reply> done);
+  void give_up(std::uint32_t ds_id, const layout::ObjectId& object);
+
+  using Changes = std::vector<std::unique_ptr<GivenUp::Change>>;
+  // What was given up at one data server.
+  struct Late {
+    Changes changes;
+    bool asked = false;
+  };
+
   struct Allocation;
   struct Statting;
   struct Seeking;
@@ -68,6 +99,8 @@ class ObjectCalls {
   control::Server& server_;
   Registry& registry_;
   const std::chrono::milliseconds timeout_;
+  Mutex mutex_;
+  std::map<std::uint32_t, Late> late_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::mds

@@ -333,11 +333,15 @@ bool Registry::lapse(std::uint32_t ds_id) {
   return true;
 }
 
+bool Registry::in_touch_locked(const Live& live) const {
+  return live.connected && live.beaten && (live.runs_fenced || !run_fence());
+}
+
 ServerState Registry::state_of(const ServerRecord& record, const Live* live) const {
   if (live == nullptr) return ServerState::kDown;
   const auto silence = options_.now() - live->heard;
   if (silence >= options_.down_after || live->stopped) return ServerState::kDown;
-  if (!live->connected || !live->beaten || silence >= options_.suspect_after) {
+  if (!in_touch_locked(*live) || silence >= options_.suspect_after) {
     return ServerState::kSuspect;
   }
   return record.duty == Duty::kServing ? ServerState::kUp : ServerState::kDraining;
@@ -423,12 +427,6 @@ std::vector<layout::Candidate> Registry::candidates(std::span<const std::uint32_
   return candidates;
 }
 
-bool Registry::is_connected(std::uint32_t ds_id) const {
-  const MutexLock lock(mutex_);
-  const auto found = live_.find(ds_id);
-  return found != live_.end() && found->second.connected && found->second.beaten;
-}
-
 bool Registry::has_fences(std::uint32_t ds_id) const {
   const MutexLock lock(mutex_);
   const auto found = live_.find(ds_id);
@@ -485,7 +483,7 @@ Reach Registry::reach_locked(std::uint32_t ds_id) const {
   }
   const Live& live = found->second;
   if (live.dead || live.stopped) return Reach::kGone;
-  if (live.connected && live.beaten) {
+  if (in_touch_locked(live)) {
     return now - live.heard < options_.gone_after_silence ? Reach::kHere : Reach::kGone;
   }
   const bool never = live.lost == Clock::time_point{};
@@ -521,7 +519,7 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
   const auto found = live_.find(ds_id);
   if (found == live_.end()) return options_.now() - opened_;
   const Live& live = found->second;
-  return options_.now() - (live.connected && live.beaten ? live.heard : in_order_until(live));
+  return options_.now() - (in_touch_locked(live) ? live.heard : in_order_until(live));
 }
 
 Result<> Registry::remove_server(std::uint32_t ds_id) {

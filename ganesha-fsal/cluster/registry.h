@@ -7,8 +7,9 @@
 // connection, heartbeats, load, counters.
 //
 // A data server is up while its heartbeats arrive, suspect when they are overdue, down when it has
-// been silent for longer, and down until it has first been heard. The state is computed
-// when asked, from the clock that was given.
+// been silent for longer, and down until it has first been heard. It is not up, nor here, before it
+// has fenced what earlier runs of the metadata server sent to it. The state is computed when asked,
+// from the clock that was given.
 //
 // A data server whose store is not there says so with its heartbeats, and has stopped serving
 // before it does. It counts as down and gone, and as without a lease, until a heartbeat says that
@@ -48,6 +49,7 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/cluster/given_up.h"
 #include "ganesha-fsal/cluster/records.h"
 #include "ganesha-fsal/meta/kv/kv.h"
 #include "layout/candidate.h"
@@ -201,9 +203,12 @@ class Registry {
   [[nodiscard]] std::vector<layout::Candidate> candidates() const;
   [[nodiscard]] std::vector<layout::Candidate> candidates(
       std::span<const std::uint32_t> ds_ids) const;
-  [[nodiscard]] bool is_connected(std::uint32_t ds_id) const;
   // Connected, and it has caught up: nothing that was fenced is carried out there any more.
   [[nodiscard]] bool has_fences(std::uint32_t ds_id) const;
+  // Nothing that an earlier run of this metadata server sent is carried out there any more.
+  [[nodiscard]] bool runs_fenced(std::uint32_t ds_id) const;
+  // What this run has sent and given up.
+  [[nodiscard]] const std::shared_ptr<GivenUp>& given_up() const { return given_up_; }
   // Whether a client with that address has a way to it: it has no networks, or one that is for the
   // client. True of one that is not known.
   [[nodiscard]] bool is_for(std::uint32_t ds_id,
@@ -285,6 +290,8 @@ class Registry {
   [[nodiscard]] Result<ServerRecord> adopt(const layout::NetAddress& from,
                                            const control::Register& request) const;
   [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
+  // Connected and heard, and nothing that earlier runs sent is carried out there any more.
+  [[nodiscard]] bool in_touch_locked(const Live& live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool silent_locked(const Live& live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] Clock::time_point in_order_until(const Live& live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const
@@ -320,6 +327,7 @@ class Registry {
   const RegistryOptions options_;
   const Clock::time_point opened_ = options_.now();
   const std::chrono::seconds longest_lease_;
+  const std::shared_ptr<GivenUp> given_up_ = std::make_shared<GivenUp>();
   mutable Mutex mutex_;
   CondVar changed_;
   bool changing_ WEFT_GUARDED_BY(mutex_) = false;  // there is a Turn

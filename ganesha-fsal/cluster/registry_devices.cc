@@ -151,6 +151,13 @@ std::optional<control::Fence> Registry::run_fence() const {
                         .epoch = static_cast<std::uint32_t>(epoch)};
 }
 
+bool Registry::runs_fenced(std::uint32_t ds_id) const {
+  if (!run_fence()) return true;
+  const MutexLock lock(mutex_);
+  const auto known = live_.find(ds_id);
+  return known != live_.end() && known->second.runs_fenced;
+}
+
 // Another process may have a store that was set back.
 void Registry::started_anew(std::uint32_t ds_id, std::uint64_t boot) {
   const MutexLock lock(mutex_);

@@ -117,6 +117,17 @@ std::string amount_text(const AmountOption& kind, std::uint32_t value) {
   return value == 0 ? "0" : bytes_text(std::uint64_t{value} * kind.one);
 }
 
+// As amount_text(), in the largest unit of which it is a whole number.
+std::string bound_text(const AmountOption& kind, std::uint32_t value) {
+  constexpr std::pair<std::uint32_t, const char*> kUnits[] = {
+      {86400, "d"}, {3600, "h"}, {60, "min"}};
+  for (const auto& [seconds, unit] : kUnits) {
+    if (kind.kind != WEFT_SECONDS || value == 0 || value % seconds != 0) continue;
+    return fmt::format("{} {}", value / seconds, unit);
+  }
+  return amount_text(kind, value);
+}
+
 // What a number without a unit is the number of.
 std::string one_of(const AmountOption& kind) {
   if (kind.kind == WEFT_SECONDS) return "seconds";
@@ -158,8 +169,8 @@ class Taker {
     if (weft_parse_amount(term_.text.c_str(), kind.kind, kind.one, kind.least, kind.most, &into)) {
       return {};
     }
-    return wrong(fmt::format("must be {} to {}, or the number of {}", amount_text(kind, kind.least),
-                             amount_text(kind, kind.most), one_of(kind)));
+    return wrong(fmt::format("must be {} to {}, or the number of {}", bound_text(kind, kind.least),
+                             bound_text(kind, kind.most), one_of(kind)));
   }
   Result<> operator()(const FlagOption& kind) const {
     const auto is = [this](std::string_view word) { return same_name(term_.text, word); };

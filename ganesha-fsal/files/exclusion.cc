@@ -58,15 +58,16 @@ bool Mirrors::other_is_here(const layout::LayoutMap& map, Place place) const {
   return false;
 }
 
-Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
+Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
   StaleObject missed;
   missed.id = file;
   missed.copy = static_cast<std::uint32_t>(loss.place.copy);
   missed.ds_id = loss.ds_id;
   missed.dirty = loss.dirty;
   auto marked = parts_.names.mark_stale(missed, loss.reporter);
+  if (!marked && marked.error() == Errc::kBusy) return Step{"the file's copies change"};
   if (!marked) return pass(marked);
-  if (!marked->fresh) return *marked;
+  if (!marked->fresh) return Step{};
   // The map may be another than the one that the loss was found by; it names the server.
   const Place place = *place_of(*marked, loss.ds_id);
   tell(loss.moved, stale_log,
@@ -95,10 +96,11 @@ Result<layout::LayoutMap> Mirrors::mark(FileId file, const Loss& loss) {
     }
     state.reads_back = false;
   }
-  return *marked;
+  return Step{};
 }
 
-Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place place, Cause cause) {
+Result<Mirrors::Step> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place place,
+                                         Cause cause) {
   if (!other_is_here(map, place)) {
     return fail(Errc::kLayoutTryLater,
                 fmt::format("data server {} is away, and no other current copy of its stripe is "
@@ -123,9 +125,9 @@ Result<> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place pla
                     .written = layout::written_by_clients(map),
                     .dirty = {kWhole},
                     .reporter = {}};
-    if (auto marked = mark(file, loss); !marked) return pass(marked);
+    if (auto marked = mark(file, loss); !is_done(marked)) return marked;
   }
-  return {};
+  return Step{};
 }
 
 Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id) {
@@ -183,10 +185,10 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
 // recall. Ours takes that one (patch 0034); an unpatched Ganesha refuses it, and the client repeats
 // it thousands of times a second until the layout is revoked. So a writer is recalled only when
 // there was time for its own return: one round less, and a server that is dead needs none at all.
-Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
+Result<Mirrors::Step> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
   const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
   const auto [now, fence_others, recall] = next_steps(file, place, ds_id);
-  if (now.holds) return {};
+  if (now.holds) return Step{};
   const auto only = now.led || now.written ? std::nullopt : std::optional<Access>(Access::kRead);
   if (fence_others) {
     std::vector<std::uint32_t> others;
@@ -209,48 +211,47 @@ Result<> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place
   }
   const bool others_fenced = !now.led || now.others.is == FenceState::Is::kHolds;
   if (!others_fenced || (!unnamed && !fenced)) {
-    return fail(Errc::kBusy, fmt::format("data server {} is being left out", ds_id));
+    return Step{"a data server is being left out"};
   }
   settle_exclusion(file, ds_id, now.number);
-  return {};
+  return Step{};
 }
 
 // Where the data server stands now, whatever the caller has done, or others have.
-Result<layout::LayoutMap> Mirrors::advance_now(FileId file, std::uint32_t ds_id) {
+Result<Mirrors::Step> Mirrors::advance_now(FileId file, std::uint32_t ds_id) {
   auto map = map_of(file);
-  if (!map) return map;
+  if (!map) return pass(map);
   const auto place = place_of(*map, ds_id);
-  if (!place) return map;  // the file was moved away from it
+  if (!place) return Step{};  // the file was moved away from it
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
-    return fail(Errc::kBusy, "the file's copies change");
+    return Step{"the file's copies change"};
   }
-  if (auto done = advance(file, *map, *place); !done) return pass(done);
-  return map;
+  return advance(file, *map, *place);
 }
 
-Result<> Mirrors::advance_all(FileId file, const layout::LayoutMap& map) {
-  Result<> outcome;
+Result<Mirrors::Step> Mirrors::advance_all(FileId file, const layout::LayoutMap& map) {
+  Result<Step> outcome;
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
     for (std::size_t stripe = 0; stripe < map.copies[copy].ds_ids.size(); ++stripe) {
       const CopyState state = map.copies[copy].state_of(stripe);
       if (state == CopyState::kCurrent || state == CopyState::kVacant) continue;
-      if (auto done = advance(file, map, {copy, stripe}); !done) outcome = std::move(done);
+      if (auto out = advance(file, map, {copy, stripe}); !is_done(out)) outcome = std::move(out);
     }
   }
   return outcome;
 }
 
-Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cause cause) {
-  return patiently<layout::LayoutMap>(file, [&]() -> Result<layout::LayoutMap> {
+Result<> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cause cause, Until until) {
+  return await_done(file, until, [&]() -> Result<Step> {
     auto map = map_of(file);
-    if (!map) return map;
+    if (!map) return pass(map);
     const auto place = place_of(*map, ds_id);
-    if (!place) return map;  // the file was moved away from it
+    if (!place) return Step{};  // the file was moved away from it
     if (map->copies.size() == 1) {
       return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
     }
     if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
-      if (auto left = leave_out(file, *map, *place, cause); !left) return pass(left);
+      if (auto left = leave_out(file, *map, *place, cause); !is_done(left)) return left;
     }
     return advance_now(file, ds_id);
   });
@@ -258,18 +259,22 @@ Result<layout::LayoutMap> Mirrors::exclude(FileId file, std::uint32_t ds_id, Cau
 
 Result<layout::LayoutMap> Mirrors::prepare_change(FileId file, DirtyExtent changed) {
   std::vector<std::uint32_t> marked;  // the change is in what they lack already
-  return patiently<layout::LayoutMap>(file, [&]() -> Result<layout::LayoutMap> {
-    auto map = map_of(file);
-    if (!map || map->copies.size() == 1) return map;
-    if (auto done = try_change(file, changed, marked); !done) return pass(done);
+  Result<layout::LayoutMap> map;
+  auto done = await_done(file, {}, [&]() -> Result<Step> {
     map = map_of(file);
-    if (!map) return map;
-    if (auto done = advance_all(file, *map); !done) return pass(done);
-    return map;
+    if (!map) return pass(map);
+    if (map->copies.size() == 1) return Step{};
+    if (auto made = try_change(file, changed, marked); !is_done(made)) return made;
+    map = map_of(file);
+    if (!map) return pass(map);
+    return advance_all(file, *map);
   });
+  if (!done) return pass(done);
+  return map;
 }
 
-Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::uint32_t>& marked) {
+Result<Mirrors::Step> Mirrors::try_change(FileId file, DirtyExtent changed,
+                                          std::vector<std::uint32_t>& marked) {
   auto map = map_of(file);
   if (!map) return pass(map);
   for (std::size_t copy = 0; copy < map->copies.size(); ++copy) {
@@ -282,9 +287,10 @@ Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::
       if (current) {
         const Reach reach = parts_.reach(ds_id);
         if (reach == Reach::kHere) continue;
-        if (reach == Reach::kWait) return fail(Errc::kBusy, "a data server was lost a moment ago");
+        if (reach == Reach::kWait) return Step{"a data server was lost a moment ago"};
         if (leads_there(file, place) || layout::written_by_clients(*map)) {
-          if (auto left = leave_out(file, *map, place, Cause::kGone); !left) return left;
+          auto left = leave_out(file, *map, place, Cause::kGone);
+          if (!is_done(left)) return left;
           marked.push_back(ds_id);
           continue;
         }
@@ -299,11 +305,11 @@ Result<> Mirrors::try_change(FileId file, DirtyExtent changed, std::vector<std::
       }
       const Loss loss{
           .place = place, .ds_id = ds_id, .led = false, .dirty = {changed}, .reporter = {}};
-      if (auto done = mark(file, loss); !done) return pass(done);
+      if (auto done = mark(file, loss); !is_done(done)) return done;
       marked.push_back(ds_id);
     }
   }
-  return {};
+  return Step{};
 }
 
 void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
@@ -321,7 +327,7 @@ void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
                           {.only = Access::kRead, .others_wait = false});
     return;
   }
-  if (auto left = leave_out(file, *map, *place, Cause::kGone); !left) {
+  if (auto left = answer(leave_out(file, *map, *place, Cause::kGone)); !left) {
     leader_log.warn("event=leader_gone file={:x} ds={} error=\"{}\"", file, ds_id,
                     left.error().describe());
     return;
@@ -353,7 +359,7 @@ void Mirrors::tick() {
   }
   for (const std::uint32_t ds_id : lost) server_gone(ds_id);
   sweep();
-  renew_reads(Clock::now());
+  reads_.renew(Clock::now());
 }
 
 void Mirrors::sweep() {

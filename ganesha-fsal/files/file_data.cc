@@ -10,22 +10,21 @@
 namespace weft::mds {
 namespace {
 
-// Of one round of learning in the background.
+// Of one round of asking, and of one of learning, in the background.
 constexpr std::chrono::seconds kCatchUp{1};
-
-// What a large file uses is not asked for again so soon.
-constexpr std::chrono::seconds kSpaceKnownFor{1};
-constexpr std::size_t kMostSpaceKnown = 4096;
-
-std::uint64_t whole_blocks(std::uint64_t bytes) {
-  constexpr std::uint64_t kBlock = 4096;
-  return bytes / kBlock * kBlock + (bytes % kBlock != 0 ? kBlock : 0);
-}
 
 }  // namespace
 
 FileData::FileData(Parts parts)
-    : parts_(std::move(parts)), asks_(parts_.files), reports_(report_parts()) {}
+    : parts_(std::move(parts)),
+      asks_(parts_.files),
+      reports_(report_parts()),
+      space_({
+          .files = parts_.files,
+          .names = parts_.names,
+          .cluster = parts_.cluster,
+          .now = [] { return Clock::now(); },
+      }) {}
 
 Result<> FileData::open() {
   const auto inherited = parts_.journal.open();
@@ -47,12 +46,15 @@ Result<> FileData::open() {
 void FileData::catch_up() {
   reports_.mend();
   const std::vector<FileId> files = parts_.files.due(Due::kMend, Clock::now(), SIZE_MAX);
-  // All are asked for their sizes before any answer is waited for.
+  // All are asked for their sizes before any answer is waited for. But a cut is waited for, and
+  // there may be many at a data server that does not answer: the next round begins with others.
+  auto until = Clock::now() + kCatchUp;
   for (const FileId file : files) {
     if (stopping_) return;
+    if (Clock::now() >= until) break;
     static_cast<void>(ready(file, {}));
   }
-  const auto until = Clock::now() + kCatchUp;
+  until = Clock::now() + kCatchUp;
   for (const FileId file : files) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (stopping_ || left.count() <= 0) return;
@@ -230,7 +232,7 @@ Result<> FileData::may_hand_out(const LayoutRequest& request, const layout::Layo
     return open;
   }
   if (request.access == layout::Access::kReadWrite && late(request.file, map)) {
-    return fail(Errc::kLayoutTryLater, "a write that failed may be carried out yet");
+    return fail(Errc::kLayoutTryLater, "a change that failed may be carried out yet");
   }
   return {};
 }
@@ -238,6 +240,33 @@ Result<> FileData::may_hand_out(const LayoutRequest& request, const layout::Layo
 void FileData::layouts_gone(FileId file) {
   if (parts_.layouts.held_for_write(file)) return;  // granted anew meanwhile
   FileTable::Changing(parts_.files, file)->size.cut_under_layouts = false;
+}
+
+Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, std::uint32_t to) {
+  if (auto whole = fit(file); !whole) return pass(whole);
+  auto alone = be_alone(file, Phase::Alone::kMoving, Clock::duration::zero());
+  if (!alone) return pass(alone);
+  if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  if (growing(file)) return fail(Errc::kBusy, "the file is on its way to its objects");
+  return parts_.names.begin_move(file, from, to);
+}
+
+// Whoever gets a layout records it, and looks then whether somebody is alone with the file.
+Result<Alone> FileData::hold_unused(FileId file, const layout::LayoutMap& map) {
+  if (auto whole = fit(file); !whole) return pass(whole);
+  auto alone = be_alone(file, Phase::Alone::kMoving, Clock::duration::zero(), IfAlone::kRefuse);
+  if (!alone) return alone;
+  const auto used = [&] {
+    const FileTable::Looking record(parts_.files, file);
+    return !record->others_idle() || record->phase.uncut || record->phase.growing;
+  };
+  if (used() || late(file, map)) return fail(Errc::kBusy, "the file is used");
+  return alone;
+}
+
+bool FileData::being_written(FileId file) const {
+  const Phase phase = FileTable::Looking(parts_.files, file)->phase;
+  return phase.writing > 0 || phase.is_alone() || phase.uncut || phase.growing;
 }
 
 DataCounters FileData::counters() const {
@@ -253,30 +282,6 @@ DataCounters FileData::counters() const {
           .inline_read_bytes = inline_read_bytes_,
           .inline_written_bytes = inline_written_bytes_,
           .restored_grown = restored_grown_};
-}
-
-// A client that writes through this server asks with each write.
-FileData::SpaceUsed FileData::space_used(const InodeAttributes& file) {
-  if (file.type != FileType::kRegular || file.size < kLargeFile) {
-    return {whole_blocks(file.size), true};
-  }
-  {
-    const MutexLock lock(space_mutex_);
-    const auto known = space_.find(file.id);
-    const auto now = Clock::now();
-    if (known != space_.end() && now - known->second.at < kSpaceKnownFor) {
-      return {known->second.bytes, false};
-    }
-    // A listing of many files does not wait for a data server that hangs with each.
-    if (now < ask_space_at_) return {whole_blocks(file.size), false};
-  }
-  const auto used = ask_space(file.id);
-  const std::uint64_t bytes = used.value_or(whole_blocks(file.size));
-  const MutexLock lock(space_mutex_);
-  if (space_.size() >= kMostSpaceKnown) space_.clear();
-  space_.insert_or_assign(file.id, KnownSpace{bytes, Clock::now()});
-  if (!used) ask_space_at_ = Clock::now() + kSpaceKnownFor;
-  return {bytes, used.has_value()};
 }
 
 }  // namespace weft::mds

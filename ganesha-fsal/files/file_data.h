@@ -58,7 +58,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -72,6 +71,7 @@
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/files/mirrors.h"
 #include "ganesha-fsal/files/size_asks.h"
+#include "ganesha-fsal/files/used_space.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "ganesha-fsal/proxy/proxy_io.h"
@@ -125,6 +125,7 @@ class FileData {
   // catch_up() and settle_due() under way end soon, leaving the rest.
   void stop() {
     stopping_ = true;
+    parts_.mirrors.stop();
     behind_.stop();
   }
   // Does what could not be done before for want of a data server: cuts, and learning sizes. When
@@ -275,13 +276,8 @@ class FileData {
   // its end. What data servers do not say in time counts as data, up to the end.
   [[nodiscard]] Result<std::uint64_t> seek(FileId file, std::uint64_t from, bool hole,
                                            std::uint64_t size);
-  // Of files as long as this the data servers are asked for the storage that they use.
-  static constexpr std::uint64_t kLargeFile = std::uint64_t{64} << 20;
-  struct SpaceUsed {
-    std::uint64_t bytes = 0;  // of one copy
-    bool now = false;         // and not as it was a moment ago, or full, which nobody has said
-  };
-  [[nodiscard]] SpaceUsed space_used(const InodeAttributes& file);
+  // What storage large files use.
+  [[nodiscard]] UsedSpace& space() { return space_; }
 
   // --- files of a store that came back from a backup (restored_files.cc) ---
   // The file's objects have what it had at the backup, and it may be served. kIo: they do not;
@@ -353,9 +349,9 @@ class FileData {
   [[nodiscard]] Result<layout::LayoutMap> newer_map(FileId file, std::uint32_t epoch);
   // Of a file with one copy.
   [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
-  // A write through this server has failed and may be carried out yet.
+  // A write through this server, a cut or a hole has failed and may be carried out yet.
   [[nodiscard]] bool late(FileId file, const layout::LayoutMap& map) const;
-  // A write through this server has failed. While it may be carried out yet, layouts for writing
+  // One of these has failed. While it may be carried out yet, layouts for writing
   // are recalled, and waited for until those who had them have returned them or are fenced. kBusy:
   // that takes longer.
   [[nodiscard]] Result<> end_layouts_beside_late(FileId file);
@@ -368,14 +364,15 @@ class FileData {
   // fail.
   template <class T>
   [[nodiscard]] Result<T> through_leaders(FileId file, const Namespace::MakeLayout& make,
-                                          Mirrors::Use use, const LeaderCall<T>& call);
+                                          Mirrors::Use use, const LeaderCall<T>& call,
+                                          Mirrors::Until until = {});
   // Where to send a write of a file with several copies. Nothing: the leaders are to be found,
   // which may take time.
   [[nodiscard]] std::optional<ProxyIo::File> leaders_for(BegunWrite& begun);
   [[nodiscard]] Result<ProxyIo::WriteResult> written_to_leaders(BegunWrite& begun,
                                                                 ProxyIo::Pieces data);
   [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
-                                  const Failures& failures);
+                                  const Failures& failures, Clock::time_point until);
   // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
   [[nodiscard]] std::optional<std::uint64_t> doubt_of(FileId file) const;
   // The same before the size is told: that of a file whose writers of an earlier run are not
@@ -425,7 +422,6 @@ class FileData {
   [[nodiscard]] Result<std::optional<std::uint64_t>> seek_in_objects(FileId file,
                                                                      const layout::LayoutMap& map,
                                                                      std::uint64_t from, bool hole);
-  [[nodiscard]] std::optional<std::uint64_t> ask_space(FileId file);
 
   // restored_files.cc
   struct RestoredStripe;
@@ -447,15 +443,7 @@ class FileData {
   Parts parts_;
   SizeAsks asks_;
   FlexReports reports_;
-
-  // What was said of large files, for a moment.
-  struct KnownSpace {
-    std::uint64_t bytes = 0;
-    Clock::time_point at;
-  };
-  Mutex space_mutex_;
-  std::unordered_map<FileId, KnownSpace> space_ WEFT_GUARDED_BY(space_mutex_);
-  Clock::time_point ask_space_at_ WEFT_GUARDED_BY(space_mutex_);  // not before, after no answer
+  UsedSpace space_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

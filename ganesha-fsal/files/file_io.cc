@@ -155,7 +155,8 @@ Result<ProxyIo::File> FileData::readable(FileId file, const layout::LayoutMap& m
 
 // What is to be done about leaders that failed. Success: the call is to be made again, with the map
 // and the leaders there are now.
-Result<> FileData::give_way(FileId file, const layout::LayoutMap& map, const Failures& failures) {
+Result<> FileData::give_way(FileId file, const layout::LayoutMap& map, const Failures& failures,
+                            Clock::time_point until) {
   for (const auto& [ds_id, error] : failures) {
     switch (error.code) {
       case Errc::kAccess:
@@ -179,50 +180,46 @@ Result<> FileData::give_way(FileId file, const layout::LayoutMap& map, const Fai
     }
     spdlog::warn("event=leader_failed file={:x} ds={} reach={} error=\"{}\"", file, ds_id,
                  to_string(reach), error.describe());
-    const auto excluded = parts_.mirrors.exclude(
-        file, ds_id, reach == Reach::kGone ? Mirrors::Cause::kGone : Mirrors::Cause::kNoAnswer);
+    const auto cause = reach == Reach::kGone ? Mirrors::Cause::kGone : Mirrors::Cause::kNoAnswer;
+    const auto excluded = parts_.mirrors.exclude(file, ds_id, cause, until);
     // Of the last copy the client is to hear what is wrong, not to ask again for ever.
     if (!excluded && broken(error) && reach == Reach::kHere &&
         excluded.error() == Errc::kLayoutTryLater) {
       return std::unexpected(error);
     }
-    if (!excluded) return failed(excluded);
+    if (!excluded) return excluded;
   }
   return {};
 }
 
 template <class T>
 Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& make,
-                                    Mirrors::Use use, const LeaderCall<T>& call) {
-  const auto until = Clock::now() + kPersist;
+                                    Mirrors::Use use, const LeaderCall<T>& call,
+                                    Mirrors::Until until) {
+  const auto end = until.value_or(Clock::now() + kPersist);
   for (;;) {
-    Result<> again;
     const std::uint64_t seen = parts_.files.progress(file);
-    const auto target = parts_.mirrors.begin_write(file, make, use);
-    if (!target) {
-      again = failed(target);
-    } else {
-      const ProxyIo::File to{parts_.names.object_of(file, target->map), target->map, target->leads};
-      auto [result, failures] =
-          await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); });
-      if (result || failures.empty()) return std::move(result);
-      again = give_way(file, target->map, failures);
-    }
-    if (!again && again.error() != Errc::kBusy) return failed(again);
-    if (stopping_ || Clock::now() >= until) {
-      return fail(Errc::kBusy, again ? "the file's leaders change" : again.error().text);
-    }
-    if (!WaitLimit::may_wait()) return fail(Errc::kBusy, "too many requests wait for data servers");
+    const auto target = parts_.mirrors.begin_write(file, make, use, end);
+    if (!target) return failed(target);
+    const ProxyIo::File to{parts_.names.object_of(file, target->map), target->map, target->leads};
+    auto [result, failures] =
+        await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); });
+    if (result || failures.empty()) return std::move(result);
+    if (auto out = give_way(file, target->map, failures, end); !out) return failed(out);
+    if (stopping_ || Clock::now() >= end) return fail(Errc::kBusy, "the file's leaders change");
+    // One that refused, and was not left out, is not asked again at once.
     parts_.files.await_progress(file, seen, Clock::now() + kRest);
   }
 }
 
 // For inline_files.cc.
 template Result<ProxyIo::WriteResult> FileData::through_leaders(
-    FileId, const Namespace::MakeLayout&, Mirrors::Use, const LeaderCall<ProxyIo::WriteResult>&);
+    FileId, const Namespace::MakeLayout&, Mirrors::Use, const LeaderCall<ProxyIo::WriteResult>&,
+    Mirrors::Until);
 template Result<std::uint64_t> FileData::through_leaders(FileId, const Namespace::MakeLayout&,
                                                          Mirrors::Use,
-                                                         const LeaderCall<std::uint64_t>&);
+                                                         const LeaderCall<std::uint64_t>&,
+                                                         Mirrors::Until);
 
 Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
     FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
@@ -266,7 +263,8 @@ Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
 }
 
 std::optional<ProxyIo::File> FileData::leaders_for(BegunWrite& begun) {
-  auto target = parts_.mirrors.begin_write(begun.file, placer(begun.policy), Mirrors::Use::kWrite);
+  auto target = parts_.mirrors.begin_write(begun.file, placer(begun.policy), Mirrors::Use::kWrite,
+                                           kDoNotWait);
   if (!target) return std::nullopt;
   ProxyIo::File to{parts_.names.object_of(begun.file, target->map), target->map, target->leads};
   begun.target.emplace(std::move(*target));
@@ -274,17 +272,18 @@ std::optional<ProxyIo::File> FileData::leaders_for(BegunWrite& begun) {
 }
 
 Result<ProxyIo::WriteResult> FileData::written_to_leaders(BegunWrite& begun, ProxyIo::Pieces data) {
+  const auto until = Clock::now() + kPersist;
   if (begun.later) {
     if (begun.written || begun.failures.empty()) return std::move(begun.written);
-    const auto again = give_way(begun.file, begun.target->map, begun.failures);
+    const auto out = give_way(begun.file, begun.target->map, begun.failures, until);
     begun.target.reset();
-    if (!again && again.error() != Errc::kBusy) return failed(again);
+    if (!out) return failed(out);
   }
   const LeaderCall<ProxyIo::WriteResult> call = [&](const ProxyIo::File& to,
                                                     Finished<ProxyIo::WriteResult> done) {
     parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
   };
-  return through_leaders(begun.file, placer(begun.policy), Mirrors::Use::kWrite, call);
+  return through_leaders(begun.file, placer(begun.policy), Mirrors::Use::kWrite, call, until);
 }
 
 Result<ProxyIo::WriteResult> FileData::written_alone(BegunWrite& begun, ProxyIo::Pieces data) {
@@ -344,8 +343,8 @@ bool FileData::may_change(const QueuedRemoval& removal) const {
   return !map || !*map;
 }
 
-// Who holds such a layout could write newer bytes, which the late write would replace. No layout
-// for writing is granted while it is late (may_hand_out()).
+// Who holds such a layout could write newer bytes, which the late write would replace, or the late
+// cut or hole take away. No layout for writing is granted while it is late (may_hand_out()).
 Result<> FileData::end_layouts_beside_late(FileId file) {
   const auto until = Clock::now() + kPersist;
   for (;;) {
@@ -353,11 +352,11 @@ Result<> FileData::end_layouts_beside_late(FileId file) {
     const auto map = layout_map(parts_.files, parts_.names, file);
     if (!map) return failed(map);
     if (!*map || !late(file, **map)) return {};
-    parts_.layouts.recall(file, "a write through the metadata server may come late",
+    parts_.layouts.recall(file, "a change by the metadata server may come late",
                           {.only = layout::Access::kReadWrite, .others_wait = false});
     if (!FileTable::Looking(parts_.files, file)->layouts.written()) return {};
     if (stopping_ || Clock::now() >= until || !WaitLimit::may_wait()) {
-      return fail(Errc::kBusy, "layouts are out beside a write that may be carried out yet");
+      return fail(Errc::kBusy, "layouts are out beside a change that may be carried out yet");
     }
     parts_.files.await_progress(file, seen, Clock::now() + kRest);
   }
@@ -474,7 +473,7 @@ Result<> FileData::change_objects(FileId file, const layout::LayoutMap& map, Dir
     const auto to = prepare_change(file, map, changed);
     if (!to) return failed(to);
     // What it wrote would be back, behind a cut or in a hole.
-    if (late(file, *to)) return fail(Errc::kBusy, "a write that failed may be carried out yet");
+    if (late(file, *to)) return fail(Errc::kBusy, "a change that failed may be carried out yet");
     const layout::ObjectId object = parts_.names.object_of(file, *to);
     auto [done, failures] = await_with<void, Failures>(
         [&](Finished<void> finished) { change(*to, object, std::move(finished)); });
@@ -526,7 +525,10 @@ Result<> FileData::punch(FileId file, std::uint64_t offset, std::uint64_t length
   if (!here) return failed(here);
   if (*here) return {};
   const auto copies = punch_one_copy(file, offset, length);
-  if (!copies) return failed(copies);
+  if (!copies) {
+    if (auto ended = end_layouts_beside_late(file); !ended) return ended;
+    return failed(copies);
+  }
   if (*copies > 1) {
     if (auto done = punch_copies(file, offset, length); !done) return done;
   }
@@ -537,12 +539,13 @@ Result<> FileData::punch(FileId file, std::uint64_t offset, std::uint64_t length
 }
 
 // A write that overlaps must not reach one copy before the hole and another after it: nobody writes
-// meanwhile. If we die in the middle, or a data server does, the journal's record stays and the
-// copies are compared.
+// meanwhile, and no client of before a restart does. If we die in the middle, or a data server
+// does, the journal's record stays and the copies are compared.
 Result<> FileData::punch_copies(FileId file, std::uint64_t offset, std::uint64_t length) {
   if (offset > kMaxFileSize || length > kMaxFileSize - offset) {
     return fail(Errc::kFileTooLarge, "the range ends beyond the largest file");
   }
+  if (auto fenced = settle_inherited(file); !fenced) return fenced;
   const auto alone = be_alone(file, Phase::Alone::kPunching, kPatience);
   if (!alone) return failed(alone);
   if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");

@@ -316,6 +316,9 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
     FileTable::Changing(parts_.files, file)->size.cut_under_layouts = true;
   }
   auto after = set_size(who, file, change);
+  if (!after) {
+    if (auto ended = end_layouts_beside_late(file); !ended) return failed(ended);
+  }
   if (!after || whole) return after;
   if (auto fits = parts_.names.judge_restored(file, std::nullopt); !fits) return failed(fits);
   return after;

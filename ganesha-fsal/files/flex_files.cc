@@ -36,7 +36,7 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   grant.key = parts_.cluster.keys().sealing();
 
   std::map<std::uint32_t, double> spare;
-  const auto spares = parts_.mirrors.spares(request.file, view.map);
+  const auto spares = parts_.mirrors.reads().spares(request.file, view.map);
   for (std::size_t copy = 0; spares && copy < view.map.copies.size(); ++copy) {
     spare[view.map.copies[copy].ds_ids.front()] = spares->front()[copy];
   }
@@ -63,7 +63,7 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
   }
   const bool reads_all = request.access == layout::Access::kRead && !usable;
   if (reads_all && spares && view.map.copies.size() > 1) {
-    parts_.mirrors.handed_out(request.file, Mirrors::best_parts(view.map, *spares));
+    parts_.mirrors.reads().handed_out(request.file, ReadShares::best_parts(view.map, *spares));
   }
   if (layout::flex_layout_bytes(*made) > request.max_bytes) {
     return fail(Errc::kTooLarge, "the layout has no room");
@@ -112,7 +112,7 @@ Result<> FileData::make_room(FileId file) {
   }
   for (const std::uint32_t ds_id : full) {
     auto excluded = parts_.mirrors.exclude(file, ds_id, Mirrors::Cause::kNoAnswer);
-    if (!excluded) return pass(excluded);
+    if (!excluded) return excluded;
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// FileData: where files have holes, and what storage they use. The data servers are asked, since
-// nobody else knows what their file systems keep.
+// FileData: where files have holes. The data servers are asked, since nobody else knows what their
+// file systems keep.
 #include <spdlog/spdlog.h>
 
 #include "ganesha-fsal/cluster/await.h"
@@ -60,34 +60,6 @@ Result<std::uint64_t> FileData::seek(FileId file, std::uint64_t from, bool hole,
   }
   if (found && *found) return std::min(**found, size);
   return hole ? size : from;
-}
-
-std::optional<std::uint64_t> FileData::ask_space(FileId file) {
-  const auto map = layout_map(parts_.files, parts_.names, file);
-  if (!map) return std::nullopt;
-  if (!*map) {
-    const auto there = parts_.names.inline_file(file);
-    if (!there || !*there) return std::nullopt;
-    return (*there)->bytes.size();
-  }
-  if (!WaitLimit::may_wait()) return std::nullopt;
-  struct Answer {
-    Mutex mutex;
-    CondVar came;
-    std::optional<Result<ObjectCalls::Stat>> stat WEFT_GUARDED_BY(mutex);
-  };
-  const auto answer = std::make_shared<Answer>();
-  parts_.cluster.objects().stat(**map, parts_.names.object_of(file, **map),
-                                [answer](Result<ObjectCalls::Stat> stat) {
-                                  const MutexLock lock(answer->mutex);
-                                  answer->stat = std::move(stat);
-                                  answer->came.notify_all();
-                                });
-  MutexLock lock(answer->mutex);
-  answer->came.wait_for(answer->mutex, kSizePatience,
-                        [&]() WEFT_REQUIRES(answer->mutex) { return answer->stat.has_value(); });
-  if (!answer->stat || !*answer->stat) return std::nullopt;
-  return (*answer->stat)->allocated;
 }
 
 }  // namespace weft::mds

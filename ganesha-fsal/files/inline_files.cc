@@ -47,11 +47,13 @@ Payload part_of(std::string bytes, std::uint64_t offset, std::uint32_t count) {
 
 // Instantiated where it is defined, in file_io.cc.
 extern template Result<ProxyIo::WriteResult> FileData::through_leaders(
-    FileId, const Namespace::MakeLayout&, Mirrors::Use, const LeaderCall<ProxyIo::WriteResult>&);
+    FileId, const Namespace::MakeLayout&, Mirrors::Use, const LeaderCall<ProxyIo::WriteResult>&,
+    Mirrors::Until);
 extern template Result<std::uint64_t> FileData::through_leaders(FileId,
                                                                 const Namespace::MakeLayout&,
                                                                 Mirrors::Use,
-                                                                const LeaderCall<std::uint64_t>&);
+                                                                const LeaderCall<std::uint64_t>&,
+                                                                Mirrors::Until);
 
 bool FileData::may_be_inline(const layout::PlacementPolicy& policy) const {
   return policy.inline_bytes > 0 || parts_.names.inlines();

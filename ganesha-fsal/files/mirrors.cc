@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "ganesha-fsal/cluster/wait_limit.h"
 #include "layout/layout_servers.h"
+#include "layout/relocation.h"
 
 namespace weft::mds {
 namespace {
@@ -55,7 +57,16 @@ class Loads {
 
 }  // namespace
 
-Mirrors::Mirrors(Parts parts) : parts_(std::move(parts)) {}
+Mirrors::Mirrors(Parts parts)
+    : parts_(std::move(parts)),
+      reads_({.files = parts_.files,
+              .names = parts_.names,
+              .layouts = parts_.layouts,
+              .reach = parts_.reach,
+              .candidates = parts_.candidates,
+              .now = [] { return Clock::now(); },
+              .look_every = parts_.look_at_reads,
+              .wrong_for = parts_.wrong_for}) {}
 
 void Mirrors::unpin(FileId file, Use use) {
   const FileTable::Changing record(parts_.files, file);
@@ -79,6 +90,25 @@ Result<layout::LayoutMap> Mirrors::map_of(FileId file) const {
   return std::move(**map);
 }
 
+Result<> Mirrors::answer(Result<Step> step) {
+  if (!step) return pass(step);
+  return step->awaited == nullptr ? Result<>() : fail(Errc::kBusy, step->awaited);
+}
+
+Result<> Mirrors::await_done(FileId file, Until until,
+                             const std::function<Result<Step>()>& step) const {
+  const auto deadline = until.value_or(Clock::now() + parts_.patience);
+  while (true) {
+    const std::uint64_t seen = parts_.files.progress(file);
+    auto made = step();
+    const auto now = Clock::now();
+    if (!made || is_done(made) || now >= deadline || stopping_ || !WaitLimit::may_wait()) {
+      return answer(std::move(made));
+    }
+    parts_.files.await_progress(file, seen, std::min(deadline, now + parts_.look_again));
+  }
+}
+
 // The memory that writing needs is for the part of the file that a server has; of a file without
 // bytes nobody knows how long it will be.
 layout::ChoiceRules Mirrors::rules_for(FileId file, const layout::LayoutMap& map) const {
@@ -96,20 +126,23 @@ Result<layout::Leads> Mirrors::choose(FileId file, const layout::LayoutMap& map,
   const layout::ChoiceRules rules = rules_for(file, map);
   auto chosen = layout::choose_leads(map, loads.of(), rules, before, loads.has_room(rules));
   if (chosen) return chosen;
-  // One that was lost a moment ago may be back, or will be gone, the next.
+  return fail(Errc::kLayoutTryLater, chosen.error().text);
+}
+
+bool Mirrors::one_was_lost(const layout::LayoutMap& map) const {
   for (const layout::Copy& copy : map.copies) {
     for (std::size_t stripe = 0; stripe < copy.ds_ids.size(); ++stripe) {
       if (copy.state_of(stripe) == layout::CopyState::kCurrent &&
           parts_.reach(copy.ds_ids[stripe]) == Reach::kWait) {
-        return fail(Errc::kBusy, "a data server was lost a moment ago");
+        return true;
       }
     }
   }
-  return fail(Errc::kLayoutTryLater, chosen.error().text);
+  return false;
 }
 
 Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeLayout& make,
-                                             Use use) {
+                                             Use use, Until until) {
   auto begun = parts_.journal.begin(file, make);
   if (!begun) return pass(begun);
   if (!has_copies(begun->map)) {
@@ -124,14 +157,15 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
     if (use == Use::kRepair) ++record->mirrors.repairs;
   }
   Pin pin(this, file, use, std::move(begun->pin));
-  auto view = patiently<View>(file, [&] { return try_begin(file, use); });
-  if (!view) return pass(view);
-  if (use == Use::kWrite && view->map.duplication == layout::Duplication::kServerAsync) {
+  View view;
+  auto ready = await_done(file, until, [&] { return try_begin(file, use, view); });
+  if (!ready) return pass(ready);
+  if (use == Use::kWrite && view.map.duplication == layout::Duplication::kServerAsync) {
     const FileTable::Changing record(parts_.files, file);
     record->mirrors.owing = parts_.files.number();
     record->mirrors.owing_due = Clock::now() + parts_.owing_for;
   }
-  return Target{std::move(*view), std::move(pin)};
+  return Target{std::move(view), std::move(pin)};
 }
 
 std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
@@ -160,44 +194,40 @@ bool Mirrors::may_name_all(FileId file) {
   return true;
 }
 
-Result<Mirrors::View> Mirrors::try_begin(FileId file, Use use) {
+Result<Mirrors::Step> Mirrors::try_begin(FileId file, Use use, View& view) {
   const bool inherited = parts_.journal.inherited(file);
   auto map = map_of(file);
   if (!map) return pass(map);
   if (inherited) {
-    if (auto fenced = fence_inherited(file, *map); !fenced) return pass(fenced);
+    if (auto fenced = fence_inherited(file, *map); !is_done(fenced)) return fenced;
   }
-  if (auto out = advance_all(file, *map); !out) return pass(out);
-  if (auto led = lead(file, *map); !led) return pass(led);
-  auto view = look(file);
-  if (!view) return view;
-  if (auto here = check_here(file, *view); !here) return pass(here);
-  if (auto back = call_reads_back(file, view->map); !back) return pass(back);
-  if (use == Use::kRepair) {
-    if (auto back = call_writers_back(file, view->map); !back) return pass(back);
-  }
-  return view;
+  if (auto out = advance_all(file, *map); !is_done(out)) return out;
+  if (auto led = lead(file, *map); !is_done(led)) return led;
+  if (auto looked = try_look(file, view); !is_done(looked)) return looked;
+  if (auto here = check_here(file, view); !is_done(here)) return here;
+  if (auto back = call_reads_back(file, view.map); !is_done(back)) return back;
+  return use == Use::kRepair ? call_writers_back(file, view.map) : Step{};
 }
 
 // Whoever is to be written is here, or left out.
-Result<> Mirrors::check_here(FileId file, const View& view) {
+Result<Mirrors::Step> Mirrors::check_here(FileId file, const View& view) {
   const bool all = layout::written_by_clients(view.map);
   for (std::size_t stripe = 0; stripe < view.leads.size(); ++stripe) {
     for (std::size_t copy = 0; copy < view.map.copies.size(); ++copy) {
       if (!all && copy != view.leads[stripe]) continue;
       const Reach reach = parts_.reach(view.map.copies[copy].ds_ids[stripe]);
       if (reach == Reach::kHere) continue;
-      if (reach == Reach::kWait) return fail(Errc::kBusy, "a copy was lost a moment ago");
-      if (auto left = leave_out(file, view.map, {copy, stripe}, Cause::kGone); !left) return left;
-      return fail(Errc::kBusy, "a copy is being left out");
+      if (reach == Reach::kWait) return Step{"a copy was lost a moment ago"};
+      auto left = leave_out(file, view.map, {copy, stripe}, Cause::kGone);
+      return is_done(left) ? Step{"a copy is being left out"} : std::move(left);
     }
   }
-  return {};
+  return Step{};
 }
 
 // Sees to it that there are leaders: those that others write with, or wrote with and that owe, or
 // new ones.
-Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
+Result<Mirrors::Step> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   std::uint64_t begun = 0;
   std::uint64_t choice = 0;
   std::vector<std::uint8_t> before;
@@ -208,17 +238,17 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
     choice = state.chosen;
     before = state.leads;
     const bool stay = state.pins > 1 || record->owes() || record->layouts.written();
-    if (!before.empty() && stay) return {};
+    if (!before.empty() && stay) return Step{};
   }
   auto chosen =
       choose(file, map, all_current(map, before) ? before : std::span<const std::uint8_t>{});
+  if (!chosen && one_was_lost(map)) return Step{"a data server was lost a moment ago"};
   if (!chosen) return pass(chosen);
   const FileTable::Changing record(parts_.files, file);
   MirrorState& state = record->mirrors;
   // Whoever came meanwhile may have taken, and handed out, the leaders there are.
   if (state.begun != begun || state.chosen != choice) {
-    if (state.leads.empty()) return fail(Errc::kBusy, "others begin to write");
-    return {};
+    return state.leads.empty() ? Step{"others begin to write"} : Step{};
   }
   ++state.chosen;
   if (state.renumbered && map.object_epoch < state.renumbered->epoch) {
@@ -229,50 +259,49 @@ Result<> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   // himself.
   if (state.leads != chosen->copies) ++record->progress;
   state.leads = std::move(chosen->copies);
-  return {};
+  return Step{};
 }
 
 // While the first data server may be ahead of the others, nobody reads at them.
-Result<> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
-  if (map.duplication != layout::Duplication::kServerAsync) return {};
-  if (FileTable::Looking(parts_.files, file)->mirrors.reads_back) return {};
+Result<Mirrors::Step> Mirrors::call_reads_back(FileId file, const layout::LayoutMap& map) {
+  if (map.duplication != layout::Duplication::kServerAsync) return Step{};
+  if (FileTable::Looking(parts_.files, file)->mirrors.reads_back) return Step{};
   const RecallWhat reads{.only = layout::Access::kRead, .others_wait = false};
   parts_.layouts.recall(file, "writers come", reads);
   if (parts_.layouts.returning(file, reads.only)) {
-    return fail(Errc::kBusy, "layouts for reading are being recalled");
+    return Step{"layouts for reading are being recalled"};
   }
   FileTable::Changing(parts_.files, file)->mirrors.reads_back = true;
-  return {};
+  return Step{};
 }
 
 // While the pin that this is for lives no further layout names all copies. When one of the copies
 // is not current, fences end what those that are out are good for.
-Result<> Mirrors::call_writers_back(FileId file, const layout::LayoutMap& map) {
+Result<Mirrors::Step> Mirrors::call_writers_back(FileId file, const layout::LayoutMap& map) {
   using Named = MirrorState::AllNamed;
   const Named named = FileTable::Looking(parts_.files, file)->mirrors.all_named;
-  if (named == Named::kNo || !layout::written_by_clients(map)) return {};
+  if (named == Named::kNo || !layout::written_by_clients(map)) return Step{};
   const RecallWhat writers{.only = layout::Access::kReadWrite, .others_wait = false};
   if (named == Named::kYes) {
     parts_.layouts.recall(file, "its copies are to be made equal", writers);
     FileTable::Changing(parts_.files, file)->mirrors.all_named = Named::kRecalled;
   }
   if (parts_.layouts.returning(file, writers.only)) {
-    return fail(Errc::kBusy, "layouts that name all copies are being recalled");
+    return Step{"layouts that name all copies are being recalled"};
   }
   FileTable::Changing(parts_.files, file)->mirrors.all_named = Named::kNo;
-  return {};
+  return Step{};
 }
 
 // The leaders of an earlier run are not known. Current copies whose servers are gone may have been
 // among them; all others refuse what is still brought there.
-Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
+Result<Mirrors::Step> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
+  constexpr Step kFencing{"writers of before the restart are being fenced"};
   {
     const FileTable::Looking record(parts_.files, file);
     const FenceState& state = record->mirrors.inherited;
-    if (state.is == FenceState::Is::kHolds) return {};
-    if (state.is == FenceState::Is::kUnderWay || state.retry_at > Clock::now()) {
-      return fail(Errc::kBusy, "writers of before the restart are being fenced");
-    }
+    if (state.is == FenceState::Is::kHolds) return Step{};
+    if (state.is == FenceState::Is::kUnderWay || state.retry_at > Clock::now()) return kFencing;
   }
   std::vector<std::uint32_t> ds_ids;
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
@@ -280,14 +309,14 @@ Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
       if (!current(map, copy, stripe)) continue;
       const std::uint32_t ds_id = map.copies[copy].ds_ids[stripe];
       if (parts_.reach(ds_id) == Reach::kGone) {
-        if (auto left = leave_out(file, map, {copy, stripe}, Cause::kGone); !left) return left;
-        return fail(Errc::kBusy, "a copy is being left out");
+        auto left = leave_out(file, map, {copy, stripe}, Cause::kGone);
+        return is_done(left) ? Step{"a copy is being left out"} : std::move(left);
       }
       ds_ids.push_back(ds_id);
     }
   }
   if (!FileTable::Changing(parts_.files, file)->mirrors.inherited.take(Clock::now())) {
-    return fail(Errc::kBusy, "being fenced");
+    return kFencing;
   }
   control::Fence fence;
   fence.object = parts_.names.object_of(file, map);
@@ -297,7 +326,7 @@ Result<> Mirrors::fence_inherited(FileId file, const layout::LayoutMap& map) {
     record->mirrors.inherited.ended(outcome.has_value(), Clock::now() + parts_.retry);
     ++record->progress;
   });
-  return fail(Errc::kBusy, "writers of before the restart are being fenced");
+  return kFencing;
 }
 
 std::vector<std::uint8_t> Mirrors::leads_of(FileId file) const {
@@ -307,13 +336,20 @@ std::vector<std::uint8_t> Mirrors::leads_of(FileId file) const {
 }
 
 Result<Mirrors::View> Mirrors::look(FileId file) const {
+  View view;
+  if (auto looked = answer(try_look(file, view)); !looked) return pass(looked);
+  return view;
+}
+
+Result<Mirrors::Step> Mirrors::try_look(FileId file, View& view) const {
   std::vector<std::uint8_t> leads = leads_of(file);
   auto map = map_of(file);
   if (!map) return pass(map);
   if (!has_copies(*map)) leads.assign(map->copies.front().ds_ids.size(), 0);
   // An exclusion marks the map first, and then changes the leaders.
-  if (!all_current(*map, leads)) return fail(Errc::kBusy, "the leader is changing");
-  return View{std::move(*map), std::move(leads)};
+  if (!all_current(*map, leads)) return Step{"the leader is changing"};
+  view = {std::move(*map), std::move(leads)};
+  return Step{};
 }
 
 Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view,
@@ -327,27 +363,41 @@ Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view
   if (access == layout::Access::kReadWrite || ahead || !has_copies(map)) {
     return layout::one_of_each(map, view.leads);
   }
-  auto turns = turns_for(file, map, most, usable);
+  auto turns = reads_.turns(file, map, most, usable);
   if (!turns) return pass(turns);
-  if (!usable) handed_out(file, layout::parts_of(*turns, map.copies.size()));
+  if (!usable) reads_.handed_out(file, layout::parts_of(*turns, map.copies.size()));
   return layout::servers_in_turn(map, *turns);
 }
 
 Result<layout::LayoutServers> Mirrors::readers(FileId file, const View& view) const {
   if (!has_copies(view.map)) return layout::one_of_each(view.map, view.leads);
-  auto turns = turns_for(file, view.map, layout::kMaxLayoutServers, {});
+  auto turns = reads_.turns(file, view.map, layout::kMaxLayoutServers);
   if (!turns) return pass(turns);
   return layout::servers_in_turn(view.map, *turns);
 }
 
-void Mirrors::handed_out(FileId file, layout::ReadParts parts) {
+Result<> Mirrors::finish_move(FileId file) {
+  auto before = map_of(file);
+  if (!before) return pass(before);
+  auto move = parts_.names.move_of(file);
+  if (!move) return pass(move);
+  if (!*move) return fail(Errc::kNotFound, "the file is not being moved");
+  const auto seat = layout::seat_of(*before, (*move)->from);
+  auto after = parts_.names.finish_move(file);
+  if (!after) return pass(after);
+  if (!seat) return fail(Errc::kCorrupt, "a move that does not fit the layout map");
+  // Between the two, look() finds leaders that are not of the map, and says so.
   const FileTable::Changing record(parts_.files, file);
-  ReadState& state = record->reads;
-  if (!record->layouts.grants.several_of(layout::Access::kRead)) state.out.clear();
-  if (std::ranges::find(state.out, parts) != state.out.end()) return;
-  if (state.out.empty()) state.look_at = Clock::now() + parts_.look_at_reads;
-  if (state.out.size() == ReadState::kMost) state.out.erase(state.out.begin());
-  state.out.push_back(std::move(parts));
+  MirrorState& state = record->mirrors;
+  if (state.pins == 0 && state.leads.empty()) return {};
+  const Renumbered renumbered{.epoch = after->object_epoch,
+                              .stripe = seat->stripe,
+                              .before = static_cast<std::uint8_t>(before->copies.size() - 1),
+                              .after = static_cast<std::uint8_t>(seat->copy)};
+  state.renumbered = renumbered;
+  ++state.chosen;
+  renumbered.apply(state.leads);
+  return {};
 }
 
 }  // namespace weft::mds

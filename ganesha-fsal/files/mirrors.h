@@ -41,18 +41,14 @@
 // are recalled before the pin is given. What says so outlives this process: the journal's record,
 // and the fence of those who held a layout before.
 //
-// Reading. A layout for reading names copies by what their servers have to spare
-// (layout/read_choice.h). When others come to use a server, long readers would stay there; so once
-// a second it is looked at whether what layouts say is still right. When it was clearly wrong for
-// some time they are recalled, and what is granted then says better. Only their holders wait,
-// never longer than for a round trip and the reads under way. A file's layouts are recalled less
-// and less often, so that a server which is now busy, now not, does not keep its readers busy.
+// How reads are shared among copies is in read_shares.h.
 //
 // With one copy there is none of this: no leaders, nothing can be excluded.
 //
 // Threading: any thread. Calls read and write the metadata store; begin_write, exclude and
-// prepare_change also wait for fences and returned layouts, up to Parts::patience, and answer kBusy
-// when that was too short: ask again. copy_missed() and server_gone() do not wait.
+// prepare_change also wait for fences and returned layouts, up to Parts::patience or what their
+// callers say instead. When that was too short, or stop() was called, they answer kBusy: it is for
+// clients, who are to ask again. copy_missed() and server_gone() do not wait.
 //
 // Invariants:
 //  1. Leaders of a file do not change while a Pin of it lives, a layout for writing is out, or it
@@ -61,6 +57,7 @@
 // What is remembered of a file is in its record (mirror_state.h).
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -69,14 +66,13 @@
 #include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
-#include "ganesha-fsal/cluster/wait_limit.h"
 #include "ganesha-fsal/files/layout_maps.h"
 #include "ganesha-fsal/files/layout_service.h"
+#include "ganesha-fsal/files/read_shares.h"
 #include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/candidate.h"
 #include "layout/copy_choice.h"
-#include "layout/read_choice.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -110,7 +106,7 @@ class Mirrors final : public MissedCopies {
     // A file that owes is due when nobody has begun to write it for so long, and then again.
     Clock::duration owing_for = std::chrono::seconds(1);
     Clock::duration owing_retry = std::chrono::seconds(10);
-    // Layouts for reading that are wrong for so long are recalled, and not again for a while.
+    // As ReadShares::Parts::look_every, wrong_for.
     Clock::duration look_at_reads = std::chrono::seconds(1);
     Clock::duration wrong_for = std::chrono::seconds(3);
     layout::ChoiceRules rules;
@@ -120,8 +116,13 @@ class Mirrors final : public MissedCopies {
   Mirrors(const Mirrors&) = delete;
   Mirrors& operator=(const Mirrors&) = delete;
 
+  // Ends every wait, from now on.
+  void stop() { stopping_ = true; }
+
   [[nodiscard]] Reach reach(std::uint32_t ds_id) const { return parts_.reach(ds_id); }
 
+  // A wait's end. Nothing: after Parts::patience.
+  using Until = std::optional<Clock::time_point>;
   enum class Use : std::uint8_t {
     kWrite,
     kPin,     // the leaders are to stay, and get nothing that they would owe
@@ -165,7 +166,7 @@ class Mirrors final : public MissedCopies {
   // kBusy: conditions a to c are still to come true for a copy that is stale; or, for a repair,
   // layouts that name all copies are still out.
   [[nodiscard]] Result<Target> begin_write(FileId file, const Namespace::MakeLayout& make,
-                                           Use use = Use::kWrite);
+                                           Use use = Use::kWrite, Until until = {});
 
   // A layout for writing, whose grant is recorded, is about to be handed out: whether it may name
   // all copies, for the client to write them itself. Else it is to name the leader.
@@ -190,20 +191,14 @@ class Mirrors final : public MissedCopies {
   // every stripe has one. kLayoutTryLater: a stripe has no current copy whose server is here.
   // A layout for reading, whose grant is recorded, is renewed when it is not right any more.
   // Only those are read that are `usable`, if that is said; such a layout is not renewed.
-  using Usable = std::function<bool(std::uint32_t ds_id)>;
+  using Usable = ReadShares::Usable;
   [[nodiscard]] Result<layout::LayoutServers> servers_for(FileId file, const View& view,
                                                           layout::Access access, std::size_t most,
                                                           const Usable& usable = {});
   // The same for reading, of no layout: what a client is likely to be told.
   [[nodiscard]] Result<layout::LayoutServers> readers(FileId file, const View& view) const;
-  // What each copy has to spare for readers. kLayoutTryLater: as of servers_for().
-  [[nodiscard]] Result<layout::Spares> spares(FileId file, const layout::LayoutMap& map,
-                                              const Usable& usable = {}) const;
-  // A layout for reading, whose grant is recorded, shares reads so, and is to be renewed as above.
-  void handed_out(FileId file, layout::ReadParts parts);
-  // How reads of the file are to be shared.
-  [[nodiscard]] static layout::ReadParts best_parts(const layout::LayoutMap& map,
-                                                    const layout::Spares& spares);
+  // How reads are shared, for layouts of the flexfiles type.
+  [[nodiscard]] ReadShares& reads() { return reads_; }
 
   enum class Cause : std::uint8_t {
     kGone,      // reach() says so
@@ -216,7 +211,7 @@ class Mirrors final : public MissedCopies {
   // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
   // kLayoutTryLater: it has the last current copy of its stripe, or the others' servers are not
   // here.
-  [[nodiscard]] Result<layout::LayoutMap> exclude(FileId file, std::uint32_t ds_id, Cause cause);
+  [[nodiscard]] Result<> exclude(FileId file, std::uint32_t ds_id, Cause cause, Until until = {});
 
   // A client that writes the copies itself (flex_grant.h) says that the data server missed a write.
   // Its copy is marked, if another current one is here, and conditions b and c are begun with;
@@ -272,26 +267,31 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] static std::optional<Place> place_of(const layout::LayoutMap& map,
                                                      std::uint32_t ds_id);
   [[nodiscard]] Result<layout::LayoutMap> map_of(FileId file) const;
-  // Tries again when something was done with the file, until it is not kBusy, or patience ends.
-  template <class T>
-  [[nodiscard]] Result<T> patiently(FileId file, const std::function<Result<T>()>& attempt) const;
+  // What a step has come to. What it still waits for has begun: the step is to be made again when
+  // something was done with the file.
+  struct Step {
+    const char* awaited = nullptr;  // null: nothing, it is done
+  };
+  [[nodiscard]] static bool is_done(const Result<Step>& step) { return step && !step->awaited; }
+  // For whoever does not wait: kBusy if it is not done.
+  [[nodiscard]] static Result<> answer(Result<Step> step);
+  // Makes the step until it is done. The only wait here.
+  [[nodiscard]] Result<> await_done(FileId file, Until until,
+                                    const std::function<Result<Step>()>& step) const;
 
   // mirrors.cc: beginning to write
-  [[nodiscard]] Result<View> try_begin(FileId file, Use use);
-  [[nodiscard]] Result<> check_here(FileId file, const View& view);
-  [[nodiscard]] Result<> lead(FileId file, const layout::LayoutMap& map);
-  [[nodiscard]] Result<> call_reads_back(FileId file, const layout::LayoutMap& map);
-  [[nodiscard]] Result<> call_writers_back(FileId file, const layout::LayoutMap& map);
-  [[nodiscard]] Result<> fence_inherited(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<Step> try_begin(FileId file, Use use, View& view);
+  [[nodiscard]] Result<Step> try_look(FileId file, View& view) const;
+  [[nodiscard]] Result<Step> check_here(FileId file, const View& view);
+  [[nodiscard]] Result<Step> lead(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<Step> call_reads_back(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<Step> call_writers_back(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<Step> fence_inherited(FileId file, const layout::LayoutMap& map);
+  // A current copy's server may be back, or will be gone, the next moment.
+  [[nodiscard]] bool one_was_lost(const layout::LayoutMap& map) const;
   [[nodiscard]] Result<layout::Leads> choose(FileId file, const layout::LayoutMap& map,
                                              std::span<const std::uint8_t> before) const;
   [[nodiscard]] layout::ChoiceRules rules_for(FileId file, const layout::LayoutMap& map) const;
-
-  // read_shares.cc
-  [[nodiscard]] Result<layout::ReadTurns> turns_for(FileId file, const layout::LayoutMap& map,
-                                                    std::size_t most, const Usable& usable) const;
-  void renew_reads(Clock::time_point now);
-  [[nodiscard]] bool reads_are_wrong(FileId file, Clock::time_point now);
 
   // exclusion.cc
   struct Loss {
@@ -304,22 +304,21 @@ class Mirrors final : public MissedCopies {
     std::optional<std::uint32_t> reporter;
   };
   // Condition a. Marks it, and if it was current or resyncing begins with b and c, and gives its
-  // stripe a new leader.
-  [[nodiscard]] Result<layout::LayoutMap> mark(FileId file, const Loss& loss);
+  // stripe a new leader. Not done when the loss is of a map of before.
+  [[nodiscard]] Result<Step> mark(FileId file, const Loss& loss);
   // Marks one that is current and will miss what nobody knows; others of its stripe that are gone
   // with it.
-  [[nodiscard]] Result<> leave_out(FileId file, const layout::LayoutMap& map, Place place,
-                                   Cause cause);
+  [[nodiscard]] Result<Step> leave_out(FileId file, const layout::LayoutMap& map, Place place,
+                                       Cause cause);
   [[nodiscard]] bool leads_there(FileId file, Place place) const;
   [[nodiscard]] bool other_is_here(const layout::LayoutMap& map, Place place) const;
-  // Conditions b and c of a copy that is not current: success, or what is to be done for them is
-  // begun, and kBusy.
-  [[nodiscard]] Result<> advance(FileId file, const layout::LayoutMap& map, Place place);
-  // The same of the data server's copy as the map is now, which is returned. Success when it has
-  // none; kBusy, too, when that is current.
-  [[nodiscard]] Result<layout::LayoutMap> advance_now(FileId file, std::uint32_t ds_id);
+  // Conditions b and c of a copy that is not current.
+  [[nodiscard]] Result<Step> advance(FileId file, const layout::LayoutMap& map, Place place);
+  // The same of the data server's copy as the map is now. Done when it has none; not, when that is
+  // current.
+  [[nodiscard]] Result<Step> advance_now(FileId file, std::uint32_t ds_id);
   // Of all such copies.
-  [[nodiscard]] Result<> advance_all(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<Step> advance_all(FileId file, const layout::LayoutMap& map);
   struct Steps {
     Exclusion now;
     bool fence_others = false;
@@ -330,8 +329,8 @@ class Mirrors final : public MissedCopies {
   void settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number);
   void start_fence(FileId file, const layout::LayoutMap& map, std::vector<std::uint32_t> ds_ids,
                    std::uint32_t excluded, std::uint64_t number, FenceState Exclusion::* which);
-  [[nodiscard]] Result<> try_change(FileId file, DirtyExtent changed,
-                                    std::vector<std::uint32_t>& marked);
+  [[nodiscard]] Result<Step> try_change(FileId file, DirtyExtent changed,
+                                        std::vector<std::uint32_t>& marked);
   void recall_from(FileId file, std::uint32_t ds_id);
   void sweep();
   void look_after(FileId file);
@@ -343,21 +342,10 @@ class Mirrors final : public MissedCopies {
                                          Place other);
 
   const Parts parts_;
+  ReadShares reads_;
+  std::atomic<bool> stopping_{false};
   mutable Mutex mutex_;
   std::set<std::uint32_t> gone_ WEFT_GUARDED_BY(mutex_);  // data servers, at the last tick
 };
-
-template <class T>
-Result<T> Mirrors::patiently(FileId file, const std::function<Result<T>()>& attempt) const {
-  const auto deadline = Clock::now() + parts_.patience;
-  while (true) {
-    const std::uint64_t seen = parts_.files.progress(file);
-    auto result = attempt();
-    const auto now = Clock::now();
-    if (result || result.error().code != Errc::kBusy || now >= deadline) return result;
-    if (!WaitLimit::may_wait()) return result;
-    parts_.files.await_progress(file, seen, std::min(deadline, now + parts_.look_again));
-  }
-}
 
 }  // namespace weft::mds

@@ -56,7 +56,7 @@ Result<> Mirrors::missed_all(FileId file, std::uint32_t ds_id, Cause cause) {
     return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
   }
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
-    if (auto left = leave_out(file, *map, *place, cause); !left) return left;
+    if (auto left = answer(leave_out(file, *map, *place, cause)); !left) return left;
   } else {
     // What is known of what it lacks may be less than this.
     const Loss loss{.place = *place,
@@ -65,7 +65,7 @@ Result<> Mirrors::missed_all(FileId file, std::uint32_t ds_id, Cause cause) {
                     .written = cause == Cause::kNoAnswer || layout::written_by_clients(*map),
                     .dirty = {kWhole},
                     .reporter = {}};
-    if (auto marked = mark(file, loss); !marked) return pass(marked);
+    if (auto marked = answer(mark(file, loss)); !marked) return marked;
   }
   static_cast<void>(advance_now(file, ds_id));
   return {};
@@ -84,7 +84,7 @@ Result<> Mirrors::own_copy_missed(FileId file, const layout::LayoutMap& map, Pla
       }
       return fail(Errc::kNotFound, "no other current copy is there");
     }
-    if (auto left = leave_out(file, map, place, Cause::kDisk); !left) return left;
+    if (auto left = answer(leave_out(file, map, place, Cause::kDisk)); !left) return left;
   }
   static_cast<void>(advance_now(file, map.copies[place.copy].ds_ids[place.stripe]));
   return {};
@@ -110,7 +110,7 @@ Result<> Mirrors::change_failed(FileId file, DirtyExtent changed, const Failures
     spdlog::warn("event=change_failed file={:x} ds={} error=\"{}\"", file, failure.ds_id,
                  failure.error.describe());
     if (state == CopyState::kCurrent) {
-      if (auto left = leave_out(file, *map, *place, Cause::kDisk); !left) return left;
+      if (auto left = answer(leave_out(file, *map, *place, Cause::kDisk)); !left) return left;
     } else {
       const Loss loss{.place = *place,
                       .ds_id = failure.ds_id,
@@ -118,7 +118,7 @@ Result<> Mirrors::change_failed(FileId file, DirtyExtent changed, const Failures
                       .written = layout::written_by_clients(*map),
                       .dirty = {changed},
                       .reporter = {}};
-      if (auto marked = mark(file, loss); !marked) return pass(marked);
+      if (auto marked = answer(mark(file, loss)); !marked) return marked;
     }
     map = map_of(file);
     if (!map) return pass(map);
@@ -176,11 +176,10 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
       .reporter = reporter};
   // Marked once while it waits, and then with all that is asked for at last.
   if (map->copies[place->copy].state_of(place->stripe) == CopyState::kStale) {
-    if (auto done = advance(file, *map, *place); !done) return done;
+    if (auto done = answer(advance(file, *map, *place)); !done) return done;
   }
-  if (auto marked = mark(file, loss); !marked) return pass(marked);
-  if (auto done = advance_now(file, missed.ds_id); !done) return pass(done);
-  return {};
+  if (auto marked = answer(mark(file, loss)); !marked) return marked;
+  return answer(advance_now(file, missed.ds_id));
 }
 
 }  // namespace weft::mds

@@ -1,9 +1,8 @@
-// Mirrors: how reads are shared among copies, and layouts for reading that are renewed.
-#include <spdlog/spdlog.h>
+#include "ganesha-fsal/files/read_shares.h"
 
 #include <algorithm>
-
-#include "ganesha-fsal/files/mirrors.h"
+#include <map>
+#include <utility>
 
 namespace weft::mds {
 namespace {
@@ -18,8 +17,8 @@ constexpr std::size_t kRecallsAtOnce = 8;   // in a tick, of files
 
 }  // namespace
 
-Result<layout::Spares> Mirrors::spares(FileId file, const layout::LayoutMap& map,
-                                       const Usable& usable) const {
+Result<layout::Spares> ReadShares::spares(FileId file, const layout::LayoutMap& map,
+                                          const Usable& usable) const {
   auto attributes = parts_.names.getattr(file);
   if (!attributes) return pass(attributes);
   std::map<std::uint32_t, layout::ReaderView> views;
@@ -37,19 +36,29 @@ Result<layout::Spares> Mirrors::spares(FileId file, const layout::LayoutMap& map
   return spares;
 }
 
-Result<layout::ReadTurns> Mirrors::turns_for(FileId file, const layout::LayoutMap& map,
-                                             std::size_t most, const Usable& usable) const {
+Result<layout::ReadTurns> ReadShares::turns(FileId file, const layout::LayoutMap& map,
+                                            std::size_t most, const Usable& usable) const {
   auto spare = spares(file, map, usable);
   if (!spare) return pass(spare);
   return map.reads == layout::ReadPolicy::kAllCopies ? layout::share_reads(*spare, most)
                                                      : layout::best_of_each(*spare);
 }
 
-void Mirrors::renew_reads(Clock::time_point now) {
+void ReadShares::handed_out(FileId file, layout::ReadParts parts) {
+  const FileTable::Changing record(parts_.files, file);
+  ReadState& state = record->reads;
+  if (!record->layouts.grants.several_of(layout::Access::kRead)) state.out.clear();
+  if (std::ranges::find(state.out, parts) != state.out.end()) return;
+  if (state.out.empty()) state.look_at = parts_.now() + parts_.look_every;
+  if (state.out.size() == ReadState::kMost) state.out.erase(state.out.begin());
+  state.out.push_back(std::move(parts));
+}
+
+void ReadShares::renew(Clock::time_point now) {
   std::size_t recalls = 0;
   for (const FileId file : parts_.files.due(Due::kReads, now, kLooksAtOnce)) {
     if (recalls == kRecallsAtOnce) return;
-    if (!reads_are_wrong(file, now)) continue;
+    if (!layouts_wrong(file, now)) continue;
     ++recalls;
     parts_.layouts.recall(file, "other copies have more to spare",
                           {.only = layout::Access::kRead, .others_wait = false});
@@ -58,12 +67,12 @@ void Mirrors::renew_reads(Clock::time_point now) {
 
 // For so long, and not just recalled, that those who read are to be asked for their layouts; they
 // count as out no more then.
-bool Mirrors::reads_are_wrong(FileId file, Clock::time_point now) {
+bool ReadShares::layouts_wrong(FileId file, Clock::time_point now) {
   std::vector<layout::ReadParts> out;
   {
     const FileTable::Changing record(parts_.files, file);
     if (record->due(Due::kReads) > now) return false;
-    record->reads.look_at = now + parts_.look_at_reads;
+    record->reads.look_at = now + parts_.look_every;
     out = record->reads.out;
     // Or they were recalled, and who has one still does not answer.
     if (out.empty() || !record->layouts.grants.any_of(layout::Access::kRead)) {
@@ -73,12 +82,12 @@ bool Mirrors::reads_are_wrong(FileId file, Clock::time_point now) {
     }
   }
   // Clients give back by themselves what they only keep (kept_layouts.h).
-  const auto map =
-      parts_.layouts.used(file) ? map_of(file) : Result<layout::LayoutMap>(fail(Errc::kStale));
-  const auto spare = map ? spares(file, *map) : Result<layout::Spares>(fail(Errc::kStale));
+  const auto map = parts_.layouts.used(file) ? layout_map(parts_.files, parts_.names, file)
+                                             : Result<std::optional<layout::LayoutMap>>();
+  const auto spare = map && *map ? spares(file, **map) : Result<layout::Spares>(fail(Errc::kStale));
   bool wrong = false;
   if (spare) {
-    const double now_best = layout::use_of(best_parts(*map, *spare), *spare);
+    const double now_best = layout::use_of(best_parts(**map, *spare), *spare);
     wrong = std::ranges::any_of(out, [&](const layout::ReadParts& parts) {
       return now_best > layout::use_of(parts, *spare) * kWorth;
     });
@@ -98,7 +107,8 @@ bool Mirrors::reads_are_wrong(FileId file, Clock::time_point now) {
   return true;
 }
 
-layout::ReadParts Mirrors::best_parts(const layout::LayoutMap& map, const layout::Spares& spares) {
+layout::ReadParts ReadShares::best_parts(const layout::LayoutMap& map,
+                                         const layout::Spares& spares) {
   const std::size_t copies = map.copies.size();
   if (map.reads != layout::ReadPolicy::kAllCopies) {
     return layout::parts_of(layout::best_of_each(spares), copies);

@@ -1,5 +1,5 @@
 // How reads of a file with several copies were shared in the layouts that are out: a part of the
-// file's record (file_state.h). mirrors.h says what it is for.
+// file's record (file_state.h). read_shares.h says what it is for.
 #pragma once
 
 #include <optional>

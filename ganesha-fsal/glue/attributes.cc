@@ -71,7 +71,7 @@ void fill_if_wanted(const InodeAttributes& from, std::uint32_t fsid, fsal_attrli
 void fill_found(Export& exp, const InodeAttributes& from, fsal_attrlist* out) {
   fill_attributes(from, exp.fsid(), out);
   if (from.type != FileType::kRegular) return;
-  if (from.size >= FileData::kLargeFile || exp.server().data().size_doubtful(from.id)) {
+  if (from.size >= UsedSpace::kLargeFile || exp.server().data().size_doubtful(from.id)) {
     out->valid_mask = ATTR_RDATTR_ERR;
   }
 }

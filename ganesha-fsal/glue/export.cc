@@ -105,7 +105,7 @@ void get_write_verifier(fsal_export* exp_hdl, gsh_buffdesc* out) {
 void release(fsal_export* exp_hdl) {
   Export* exp = &of(exp_hdl);
   exp->store->recaller.remove(exp->up_ops);
-  exports().remove(exp->export_id);
+  exports().remove(exp->export_id, exp);
   fsal_detach_export(exp->fsal, &exp->exports);
   free_export_ops(exp);
   weft_options_free(&exp->options);
@@ -208,7 +208,7 @@ fsal_status_t create_export(fsal_module* fsal, void* parse_node, config_error_ty
   }
   exp->store = std::move(*store);
   exp->store->recaller.add(exp->export_id, up_ops, exp->server());
-  exports().add(exp->export_id, exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, policy,
+  exports().add(exp->export_id, exp.get(), exp->store, CTX_PSEUDOPATH(op_ctx), exp->root, policy,
                 option_reports(exp->options, OptionsOf::kExport));
   spdlog::info("export id={} path={} pnfs={} metadata_path={}", exp->export_id, exp->path,
                exp->options.pnfs, exp->options.metadata_path);

@@ -14,6 +14,7 @@
 #include "ganesha-fsal/glue/start_check.h"
 #include "ganesha-fsal/glue/watchdog.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
+#include "ganesha-fsal/server/before_start.h"
 #include "rpc/base/process_clock.h"
 
 namespace weft::mds {
@@ -97,37 +98,74 @@ Exports& exports() {
   return instance;
 }
 
-Result<std::shared_ptr<ServedStore>> Exports::open(const weft_options& options) {
-  std::shared_ptr<ServedStore> shared;  // given up without the lock: close() takes it
+class Exports::Opening {
+ public:
+  Opening(Exports& exports, const std::string& path) : exports_(exports), path_(path) {}
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+  ~Opening() {
+    if (!done_) exports_.forget(path_);
+  }
+  void done() { done_ = true; }
+
+ private:
+  Exports& exports_;
+  const std::string path_;
+  bool done_ = false;
+};
+
+Result<std::shared_ptr<ServedStore>> Exports::find_or_begin(const std::string& path) {
+  std::shared_ptr<ServedStore> shared;
   MutexLock lock(mutex_);
   const bool settled = closed_.wait_for(mutex_, kLongestClose, [&]() WEFT_REQUIRES(mutex_) {
-    const auto it = by_path_.find(options.metadata_path);
+    const auto it = by_path_.find(path);
     if (it == by_path_.end()) return true;
-    shared = it->second.lock();
+    shared = it->second.store.lock();
     return shared != nullptr;
   });
   if (!settled) {
-    return fail(Errc::kBusy, "Metadata_Path: the store is still being closed, try again later");
+    return fail(Errc::kBusy,
+                "Metadata_Path: the store is still being opened or closed, try again later");
   }
-  if (shared) {
-    if (auto same = check_same(shared->server->options(), server_options(options)); !same) {
-      return pass(same);
-    }
-    return shared;
-  }
-  auto made = make(options);
-  if (!made) return pass(made);
-  shared =
-      std::shared_ptr<ServedStore>(made->release(), [this](ServedStore* store) { close(store); });
-  by_path_[shared->path] = shared;
+  if (!shared) by_path_[path] = {.number = ++last_number_};
   return shared;
 }
 
-Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) {
+Result<std::shared_ptr<ServedStore>> Exports::open(const weft_options& options) {
+  const std::string path = options.metadata_path;
+  auto shared = find_or_begin(path);
+  if (!shared) return shared;
+  if (*shared) {
+    auto same = check_same((*shared)->server->options(), server_options(options));
+    if (!same) return pass(same);
+    return shared;
+  }
+  Opening opening(*this, path);
+  std::uint64_t number = 0;
+  bool alone = false;
+  {
+    const MutexLock lock(mutex_);
+    number = by_path_[path].number;
+    alone = by_path_.size() == 1;
+  }
+  auto made = make(options, number, alone);
+  if (!made) return pass(made);
+  std::shared_ptr<ServedStore> opened(made->release(),
+                                      [this](ServedStore* store) { close(store); });
+  opening.done();
+  const MutexLock lock(mutex_);
+  by_path_[path].store = opened;
+  closed_.notify_all();
+  return opened;
+}
+
+Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options,
+                                                   std::uint64_t number, bool alone) {
   auto made = std::make_unique<ServedStore>();
   made->path = options.metadata_path;
-  made->number = ++last_number_;
+  made->number = number;
   made->options = option_reports(options, OptionsOf::kServer);
+  if (auto good = check_before_store(server_options(options)); !good) return pass(good);
   auto kv = open_rocks_kv({.path = made->path,
                            .sync = options.sync_metadata,
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
@@ -135,7 +173,7 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options) 
                            .on_waits = [&waits = made->waits](bool now) { waits = now; }});
   if (!kv) {
     // While others are served, it is the administrator's turn.
-    if (may_pass(kv.error(), made->path) && by_path_.empty()) end_without_store(kv.error());
+    if (may_pass(kv.error(), made->path) && alone) end_without_store(kv.error());
     return fail(kv.error().code, "Metadata_Path: " + kv.error().describe());
   }
   made->kv = std::move(*kv);
@@ -155,13 +193,17 @@ void Exports::close(ServedStore* store) {
   const auto end = [this, store] {
     const std::string path = store->path;
     delete store;
-    const MutexLock lock(mutex_);
-    by_path_.erase(path);
-    closed_.notify_all();
+    forget(path);
   };
   if (!may_end_here && !UpcallRecaller::in_upcall()) return end();
   const MutexLock lock(mutex_);
   closers_.emplace_back(end);
+}
+
+void Exports::forget(const std::string& path) {
+  const MutexLock lock(mutex_);
+  by_path_.erase(path);
+  closed_.notify_all();
 }
 
 void Exports::end_start(const std::string& why, int status) {
@@ -188,18 +230,16 @@ std::shared_ptr<ServedStore> Exports::store_of(std::uint16_t export_id) {
 
 std::shared_ptr<ServedStore> Exports::store_numbered(std::uint64_t number) {
   const MutexLock lock(mutex_);
-  for (const auto& [path, store] : by_path_) {
-    auto served = store.lock();
-    if (served && served->number == number) return served;
-  }
-  return nullptr;
+  const auto found =
+      std::ranges::find(by_path_, number, [](const auto& one) { return one.second.number; });
+  return found == by_path_.end() ? nullptr : found->second.store.lock();
 }
 
-void Exports::add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
-                  std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy,
-                  std::vector<OptionReport> options) {
+void Exports::add(std::uint16_t export_id, const fsal_export* whose,
+                  const std::shared_ptr<ServedStore>& store, std::string pseudo_path, FileId root,
+                  const layout::PlacementPolicy& policy, std::vector<OptionReport> options) {
   const MutexLock lock(mutex_);
-  by_id_[export_id] = {store, std::move(pseudo_path), root, policy, std::move(options)};
+  by_id_[export_id] = {whose, store, std::move(pseudo_path), root, policy, std::move(options)};
 }
 
 void Exports::change(std::uint16_t export_id, const layout::PlacementPolicy& policy,
@@ -221,9 +261,10 @@ void Exports::change_server(ServedStore& store, const std::vector<OptionReport>&
   }
 }
 
-void Exports::remove(std::uint16_t export_id) {
+void Exports::remove(std::uint16_t export_id, const fsal_export* whose) {
   const MutexLock lock(mutex_);
-  by_id_.erase(export_id);
+  const auto it = by_id_.find(export_id);
+  if (it != by_id_.end() && it->second.whose == whose) by_id_.erase(it);
 }
 
 std::set<std::uint32_t> Exports::copies_of(const ServedStore& store) {

@@ -4,7 +4,8 @@
 // others, and gone with the last. A thread of its own may give up the last export (MayEnd,
 // recaller.h): then another one ends it. The same path is opened again only when that is done.
 //
-// Threading: any thread.
+// Threading: any thread. While a store is opened, or ended, for as long as its disk takes, the
+// others are served.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "ganesha-fsal/config/options.h"
+#include "ganesha-fsal/glue/ganesha.h"
 #include "ganesha-fsal/glue/open_files.h"
 #include "ganesha-fsal/glue/recaller.h"
 #include "ganesha-fsal/server/metadata_server.h"
@@ -48,16 +50,18 @@ class Exports {
   // Waits for those that are being closed. Before the library is unloaded.
   void wait_closed();
 
-  void add(std::uint16_t export_id, const std::shared_ptr<ServedStore>& store,
-           std::string pseudo_path, FileId root, const layout::PlacementPolicy& policy,
-           std::vector<OptionReport> options);
+  // The next export of a number may come while what is under way keeps the last one: `whose` says
+  // which of the two it is.
+  void add(std::uint16_t export_id, const fsal_export* whose,
+           const std::shared_ptr<ServedStore>& store, std::string pseudo_path, FileId root,
+           const layout::PlacementPolicy& policy, std::vector<OptionReport> options);
   // The file was read again: an export's policy and options, and those of the store that `holds`
   // names.
   void change(std::uint16_t export_id, const layout::PlacementPolicy& policy,
               std::vector<OptionReport> options);
   void change_server(ServedStore& store, const std::vector<OptionReport>& options,
                      bool (*holds)(std::string_view name));
-  void remove(std::uint16_t export_id);
+  void remove(std::uint16_t export_id, const fsal_export* whose);
   // The store of an export, by its number; null when there is none.
   [[nodiscard]] std::shared_ptr<ServedStore> store_of(std::uint16_t export_id);
   // Null when it is closed.
@@ -80,22 +84,33 @@ class Exports {
   };
 
  private:
-  [[nodiscard]] Result<std::unique_ptr<ServedStore>> make(const weft_options& options)
-      WEFT_REQUIRES(mutex_);
+  // Forgets the path when it ends, unless the store is there by then.
+  class Opening;
+  // The store of that path, if it is served. Else the path has a number, and is the caller's.
+  [[nodiscard]] Result<std::shared_ptr<ServedStore>> find_or_begin(const std::string& path);
+  [[nodiscard]] Result<std::unique_ptr<ServedStore>> make(const weft_options& options,
+                                                          std::uint64_t number, bool alone);
   // What the last owner does: ends it, and then forgets the path.
   void close(ServedStore* store);
+  void forget(const std::string& path);
 
   struct Exported {
+    const fsal_export* whose = nullptr;
     std::weak_ptr<ServedStore> store;
     std::string pseudo_path;
     FileId root = kRootFileId;
     layout::PlacementPolicy policy;
     std::vector<OptionReport> options;
   };
+  struct ByPath {
+    std::uint64_t number = 0;
+    std::weak_ptr<ServedStore> store{};  // none while it is opened, and while it is closed
+  };
   Mutex mutex_;
   CondVar closed_;
-  // A path is here from the opening of its store until that is closed.
-  std::map<std::string, std::weak_ptr<ServedStore>> by_path_ WEFT_GUARDED_BY(mutex_);
+  // A path is here from the opening of its store until that is closed. Whoever takes hold of a
+  // store by its path may be its last owner, and gives it up without the lock, which close() takes.
+  std::map<std::string, ByPath> by_path_ WEFT_GUARDED_BY(mutex_);
   std::uint64_t last_number_ WEFT_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> closers_ WEFT_GUARDED_BY(mutex_);
   std::map<std::uint16_t, Exported> by_id_ WEFT_GUARDED_BY(mutex_);

@@ -54,7 +54,7 @@ ServerSessions::ServerSessions(std::string owner, std::shared_ptr<const rpc::pee
       registry_(registry),
       pool_(pool),
       is_gone_(std::move(is_gone)),
-      given_up_(std::make_shared<GivenUp>()) {
+      given_up_(registry.given_up()) {
   if (rdma) dialer_ = std::make_unique<rpc::rdma::Dialer>(threads_);
 }
 
@@ -191,6 +191,11 @@ bool ServerSessions::unsettled(std::uint32_t ds_id, const layout::ObjectId& obje
   return given_up_->has({ds_id, object});
 }
 
+// What was sent before may come after it: by us, or by an earlier run.
+bool ServerSessions::not_now(std::uint32_t ds_id, const layout::ObjectId& object) const {
+  return unsettled(ds_id, object) || !registry_.runs_fenced(ds_id);
+}
+
 void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
                           Done done, std::optional<layout::ObjectId> changes) {
   auto attempt =
@@ -251,7 +256,7 @@ void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   // moved.
   const auto client = session(attempt->ds_id);
   if (!client) return finish(attempt, std::unexpected(client.error()));
-  if (attempt->changes && unsettled(attempt->ds_id, *attempt->changes)) return again(attempt);
+  if (attempt->changes && not_now(attempt->ds_id, *attempt->changes)) return again(attempt);
   auto ops = attempt->make();
   if (!ops) return finish(attempt, pass(ops));
   std::shared_ptr<GivenUp::Change> change;

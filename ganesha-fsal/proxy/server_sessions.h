@@ -15,7 +15,9 @@
 // A call that changes an object may be given up when it was sent already: its data server is gone
 // or silent. It may be carried out after that, so nothing else changes that object there until it
 // is known to have ended (SessionClient, CallOptions::unsettled): such calls wait, within their
-// deadlines, and unsettled() tells others to.
+// deadlines, and unsettled() tells others to. So do they while a cut or a hole may be made late
+// (object_calls.h), and at a data server that may carry out yet what an earlier run of the metadata
+// server sent (Registry::missing_fences()).
 //
 // Threading: call() from any thread; completions run on the one I/O thread of the sessions.
 //
@@ -33,8 +35,8 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/cluster/given_up.h"
 #include "ganesha-fsal/cluster/registry.h"
-#include "ganesha-fsal/proxy/given_up.h"
 #include "layout/object_id.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
@@ -92,6 +94,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
 
   [[nodiscard]] Result<std::shared_ptr<rpc::SessionClient>> session(std::uint32_t ds_id);
   void run(const std::shared_ptr<Attempt>& attempt);
+  [[nodiscard]] bool not_now(std::uint32_t ds_id, const layout::ObjectId& object) const;
   void answered(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   void again(const std::shared_ptr<Attempt>& attempt);
   // Calls must not outlast their data servers: looks at that while there are any.
@@ -116,7 +119,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   rpc::IoThreads threads_{1, false};
   std::unique_ptr<rpc::rdma::Dialer> dialer_;                   // null: RDMA is not to be used
   boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only
-  const std::shared_ptr<GivenUp> given_up_;  // changes that were, and are not settled
+  const std::shared_ptr<GivenUp> given_up_;                     // the registry's
   mutable Mutex mutex_;
   std::map<std::uint32_t, Session> sessions_ WEFT_GUARDED_BY(mutex_);
   bool stopped_ WEFT_GUARDED_BY(mutex_) = false;

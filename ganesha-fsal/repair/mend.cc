@@ -7,12 +7,9 @@
 #include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repairer.h"
 #include "layout/relocation.h"
-#include "rpc/base/log_text.h"
 
 namespace weft::mds {
 namespace {
-
-using control::ResyncProgress;
 
 // The place in the copy's list of servers, which is the stripe's in every copy.
 Result<std::size_t> stripe_of(const layout::LayoutMap& map, const StaleObject& object) {
@@ -94,16 +91,13 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
     job.extents.push_back({extent.offset, extent.end - extent.offset});
   }
   set_striping(job, map, stale.copy, *stripe);
-  auto number = begin_job(RepairKind::kResync, stale.id, stale.ds_id, job);
-  if (number) {
-    if (auto finished = finish_job(stale.ds_id, *number); !finished) number = pass(finished);
-  }
-  if (!number) {
+  auto done = runner_.run(RepairKind::kResync, stale.id, stale.ds_id, job);
+  if (!done) {
     // It missed more meanwhile, which fenced the job off: once more, with that.
     auto after = parts_.names.layout(stale.id);
     if (after && *after && (*after)->object_epoch != map.object_epoch) return false;
     at_server = is_here(*source);
-    return pass(number);
+    return pass(done);
   }
 
   // While the leader is pinned it changes only when it is excluded, and then it is not current.
@@ -157,9 +151,9 @@ Result<> Repairer::copy(const CopyJob& what) {
                       .epoch = what.map->object_epoch,
                       .extents = {{0, kMaxFileSize}}};
   set_striping(job, *what.map, seat->copy, seat->stripe);
-  auto number = begin_job(RepairKind::kResync, what.file, what.to, job);
+  auto number = runner_.begin(RepairKind::kResync, what.file, what.to, job);
   if (!number) return pass(number);
-  auto finished = finish_job(what.to, *number, /*uncut=*/0, until);
+  auto finished = runner_.finish(what.to, *number, /*uncut=*/0, until);
   return finished ? Result<>() : pass(finished);
 }
 
@@ -188,84 +182,16 @@ Result<> Repairer::compare_copies(FileId file) {
                           .epoch = map.object_epoch,
                           .extents = {{0, kMaxFileSize}}};
       set_striping(job, map, copy, stripe);
-      auto number = begin_job(RepairKind::kCompare, file, ds_id, job);
+      auto number = runner_.begin(RepairKind::kCompare, file, ds_id, job);
       if (number) running.push_back({*number, ds_id});
       if (!number && outcome) outcome = pass(number);
     }
   }
   for (const Running& job : running) {
-    auto finished = finish_job(job.ds_id, job.number, file);
+    auto finished = runner_.finish(job.ds_id, job.number, file);
     if (!finished && outcome) outcome = pass(finished);
   }
   return outcome;
-}
-
-// A job that has begun ends when its object is removed. One that came after that would make the
-// object anew.
-Result<std::uint64_t> Repairer::begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
-                                          control::Resync& job) {
-  auto kept = parts_.keep(file);
-  if (!kept) return pass(kept);
-  job.bytes_per_second = rate_;
-  job.job = jobs_.begin(kind, file, ds_id, job.source);
-  // It may have as many as it does at once.
-  for (auto wait = parts_.limits.poll_first;; wait = std::min(2 * wait, parts_.limits.busy_most)) {
-    auto begun = parts_.servers.ask(ds_id, job);
-    if (begun) return job.job;
-    const bool last = wait >= parts_.limits.busy_most;
-    if (begun.error() == Errc::kBusy && !last && sleep(wait)) continue;
-    jobs_.end(job.job, false);
-    return pass(begun);
-  }
-}
-
-Result<ResyncProgress> Repairer::finish_job(std::uint32_t ds_id, std::uint64_t number, FileId uncut,
-                                            Clock::time_point until) {
-  auto wait = parts_.limits.poll_first;
-  auto heard = Clock::now();
-  Result<ResyncProgress> outcome = fail(Errc::kCancelled, "shutting down");
-  while (sleep(wait)) {
-    if (uncut != 0 && parts_.cut_waits(uncut)) {
-      outcome = fail(Errc::kBusy, "the file is to be cut");
-      break;
-    }
-    if (Clock::now() >= until) {
-      outcome = fail(Errc::kTimedOut, "the data server takes too long");
-      break;
-    }
-    wait = std::min(2 * wait, parts_.limits.poll_most);
-    const auto at = parts_.servers.ask(ds_id, control::ResyncStatus{number});
-    if (at) {
-      heard = Clock::now();
-      jobs_.progress(number, *at);
-      if (at->state == ResyncProgress::State::kRunning) continue;
-      if (at->state == ResyncProgress::State::kDone) outcome = *at;
-      if (at->state == ResyncProgress::State::kFailed)
-        outcome = fail(Errc::kIo, log_text(at->error));
-      if (at->state == ResyncProgress::State::kUnknown) {
-        outcome = fail(Errc::kUnreachable, "the data server was restarted");
-      }
-      jobs_.end(number, outcome.has_value());
-      return outcome;
-    }
-    if (Clock::now() - heard < parts_.limits.give_up) continue;
-    outcome = std::unexpected(at.error());
-    break;
-  }
-  cancel_job(ds_id, number, uncut != 0);
-  jobs_.end(number, false);
-  return outcome;
-}
-
-// A job that could not be cancelled may go on there for a while; the object's next job ends it. The
-// answer comes when the job has ended. Who has to be sure of that asks until then, or until the
-// server is as good as gone: it is left out then before the file is changed, and fenced.
-void Repairer::cancel_job(std::uint32_t ds_id, std::uint64_t number, bool surely) {
-  const auto until = Clock::now() + parts_.limits.give_up;
-  do {
-    if (parts_.servers.ask(ds_id, control::ResyncCancel{number})) return;
-  } while (surely && Clock::now() < until && sleep(parts_.limits.poll_most));
-  spdlog::info("event=resync_not_cancelled ds={} job={}", ds_id, number);
 }
 
 }  // namespace weft::mds

@@ -1,8 +1,9 @@
-// What mending, scrubbing and moving copies have in common. Internal to repair.
+// What mending, scrubbing and moving copies have in common.
 //
-// Threading: pure functions.
+// Threading: values and pure functions.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "layout/layout_map.h"
@@ -12,6 +13,13 @@
 namespace weft::mds {
 
 namespace control = rpc::control;
+
+// A file's map and leaders; while `pin` lives the leaders stay, and all is written through them.
+struct PinnedFile {
+  layout::LayoutMap map;
+  std::vector<std::uint8_t> leads;  // for each stripe the copy
+  std::shared_ptr<void> pin;
+};
 
 // The data server has a copy, at one stripe, that is current.
 [[nodiscard]] bool is_current(const layout::LayoutMap& map, std::uint32_t ds_id);

@@ -1,9 +1,12 @@
 // Repairer: who works at what, and when.
 #include "ganesha-fsal/repair/repairer.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+
+#include "ganesha-fsal/repair/copy_scrub.h"
 
 namespace weft::mds {
 namespace {
@@ -11,6 +14,7 @@ namespace {
 constexpr std::size_t kPage = 256;  // of what is stale at a data server, read at once
 constexpr unsigned kWatching = 4;   // workers that look by themselves whether there is something
 constexpr std::chrono::hours kLong{1};
+constexpr std::uint64_t kMib = 1U << 20;
 
 // Numbers of this run are above those of earlier ones, as far as data servers remember them.
 std::uint64_t first_number(const Namespace& names) { return names.superblock().boot_epoch << 32; }
@@ -18,7 +22,16 @@ std::uint64_t first_number(const Namespace& names) { return names.superblock().b
 }  // namespace
 
 Repairer::Repairer(Parts parts)
-    : parts_(std::move(parts)), jobs_(first_number(parts_.names), [] { return Clock::now(); }) {}
+    : parts_(std::move(parts)),
+      jobs_(first_number(parts_.names), [] { return Clock::now(); }),
+      runner_({
+          .servers = parts_.servers,
+          .jobs = jobs_,
+          .keep = parts_.keep,
+          .cut_waits = parts_.cut_waits,
+          .now = [] { return Clock::now(); },
+          .limits = parts_.limits.jobs,
+      }) {}
 
 Repairer::~Repairer() { stop(); }
 
@@ -32,7 +45,7 @@ void Repairer::stop() {
     stopping_ = true;
   }
   wake_.notify_all();
-  awake_.notify_all();
+  runner_.stop();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
 }
@@ -83,10 +96,21 @@ Result<> Repairer::compare(FileId file) {
   return fail(Errc::kBusy, "its copies are to be compared");
 }
 
-bool Repairer::sleep(Clock::duration span) {
-  MutexLock lock(mutex_);
-  awake_.wait_for(mutex_, span, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
-  return !stopping_;
+Result<ScrubOutcome> Repairer::scrub(FileId file, const ScrubHow& how) {
+  {
+    const MutexLock lock(mutex_);
+    if (!busy_.insert(file).second) return fail(Errc::kBusy, "the file is being repaired");
+  }
+  auto outcome = CopyScrub({.names = parts_.names,
+                            .jobs = runner_,
+                            .pin = parts_.pin,
+                            .keep_uncut = parts_.keep_uncut,
+                            .written = parts_.written},
+                           file, how)
+                     .run();
+  const MutexLock lock(mutex_);
+  busy_.erase(file);
+  return outcome;
 }
 
 void Repairer::run() {
@@ -209,6 +233,38 @@ std::map<std::uint32_t, std::string> Repairer::waits_for() const {
     if (!at.waits_for.empty()) waits.emplace(ds_id, at.waits_for);
   }
   return waits;
+}
+
+std::string Repairer::state_of(FileId file, std::uint32_t ds_id) const {
+  if (!is_here(ds_id)) return "waits: its data server is away";
+  const std::uint64_t rate = runner_.rate();
+  for (const RepairJob& job : jobs_.running()) {
+    if (job.file != file || job.ds_id != ds_id) continue;
+    const std::string limit =
+        rate == 0 ? "" : fmt::format(", at most {} MiB/s at one server", rate / kMib);
+    return fmt::format("under way from data server {}, {} of {} MiB compared{}", job.source,
+                       job.compared_bytes / kMib, job.total_bytes / kMib, limit);
+  }
+  const auto now = Clock::now();
+  const auto later = [now](Clock::time_point when, const std::string& why) {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(when - now);
+    return fmt::format("waits {} s more: {}", left.count(), why);
+  };
+  const MutexLock lock(mutex_);
+  const auto off = put_off_.find({ds_id, file});
+  if (off != put_off_.end() && now < off->second.not_before) {
+    return later(off->second.not_before, off->second.why);
+  }
+  const auto at = destinations_.find(ds_id);
+  if (at != destinations_.end() && now < at->second.not_before) {
+    return later(at->second.not_before, at->second.waits_for);
+  }
+  if (busy_.contains(file)) return "waits: its file is being worked at";
+  if (at != destinations_.end() && at->second.running >= parts_.limits.per_server) {
+    return fmt::format("waits: {} of at most {} repairs run at its data server", at->second.running,
+                       parts_.limits.per_server);
+  }
+  return "waits for its turn";
 }
 
 void Repairer::work(const Work& what) {

@@ -33,7 +33,6 @@
 // Ownership: everything in Parts outlives it. stop(), or destruction, cancels what runs and joins.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -44,18 +43,13 @@
 
 #include "ganesha-fsal/cluster/data_servers.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repair_jobs.h"
+#include "ganesha-fsal/repair/resync_runner.h"
 #include "ganesha-fsal/repair/scrubber.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
-
-// A file's map and leaders; while `pin` lives the leaders stay, and all is written through them.
-struct PinnedFile {
-  layout::LayoutMap map;
-  std::vector<std::uint8_t> leads;  // for each stripe the copy
-  std::shared_ptr<void> pin;
-};
 
 class Repairer {
  public:
@@ -65,18 +59,12 @@ class Repairer {
     unsigned workers = 64;
     unsigned per_server = 4;
     unsigned small_per_server = 48;
-    std::uint64_t small = 1U << 20;      // files of fewer bytes are small
-    std::uint64_t bytes_per_second = 0;  // of a data server; 0: no limit
+    std::uint64_t small = 1U << 20;  // files of fewer bytes are small
     Clock::duration first_rest = std::chrono::seconds(1);
     Clock::duration longest_rest = std::chrono::seconds(60);
     Clock::duration look_every = std::chrono::seconds(5);  // for what is stale at a server
     Clock::duration idle = std::chrono::seconds(1);        // a worker that found nothing to do
-    Clock::duration poll_first = std::chrono::milliseconds(10);
-    // Between two looks at a job: the next one of the server waits for as long after its end.
-    Clock::duration poll_most = std::chrono::milliseconds(100);
-    // Between attempts to begin one at a server that has as many as it does at once.
-    Clock::duration busy_most = std::chrono::milliseconds(500);
-    Clock::duration give_up = std::chrono::seconds(15);      // a job of which nothing is heard
+    ResyncRunner::Limits jobs;
     Clock::duration copy_give_up = std::chrono::seconds(3);  // a copy(): its file cannot be written
     unsigned rounds = 4;                                     // of one object, before it rests
     std::size_t max_compares = 65'536;                       // files remembered
@@ -112,8 +100,8 @@ class Repairer {
   void start();
   void stop();
 
-  // Of jobs that begin from now on: Limits::bytes_per_second.
-  void set_rate(std::uint64_t bytes_per_second) { rate_ = bytes_per_second; }
+  // As ResyncRunner::set_rate().
+  void set_rate(std::uint64_t bytes_per_second) { runner_.set_rate(bytes_per_second); }
 
   // A data server is here: what is stale there is due now.
   void server_up(std::uint32_t ds_id);
@@ -207,40 +195,12 @@ class Repairer {
   [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe,
                                           std::uint32_t leader);
   [[nodiscard]] Result<> compare_copies(FileId file);
-  [[nodiscard]] Result<std::uint64_t> begin_job(RepairKind kind, FileId file, std::uint32_t ds_id,
-                                                control::Resync& job);
-  // Waits for its end, until nothing has been heard of it for Limits::give_up, or until `until`. If
-  // `uncut` is a file that must not be cut meanwhile, and is to be, the job is ended for that, and
-  // the answer is kBusy.
-  [[nodiscard]] Result<control::ResyncProgress> finish_job(
-      std::uint32_t ds_id, std::uint64_t number, FileId uncut = 0,
-      Clock::time_point until = Clock::time_point::max());
-  void cancel_job(std::uint32_t ds_id, std::uint64_t number, bool surely);
-  // scrub.cc
-  struct Scrub;
-  [[nodiscard]] Result<ScrubOutcome> scrub_copies(FileId file, const ScrubHow& how);
-  [[nodiscard]] bool is_still(const Scrub& scrub) const;
-  [[nodiscard]] Result<bool> scrub_stripe(const Scrub& scrub, std::size_t stripe,
-                                          ScrubOutcome& out);
-  [[nodiscard]] Result<> ask_third(const Scrub& scrub, std::size_t stripe,
-                                   std::vector<ScrubFinding>& differ, ScrubOutcome& out);
-  [[nodiscard]] control::Resync scrub_job(const Scrub& scrub, std::size_t stripe,
-                                          std::uint32_t ds_id, std::uint32_t source) const;
-  [[nodiscard]] Result<control::ResyncProgress> differing(const Scrub& scrub, std::size_t stripe,
-                                                          std::uint32_t ds_id, std::uint32_t source,
-                                                          ScrubOutcome& out);
-  [[nodiscard]] Result<> mend_difference(const Scrub& scrub, std::size_t stripe,
-                                         ScrubFinding& finding);
-
-  // False: stopping.
-  [[nodiscard]] bool sleep(Clock::duration span);
 
   Parts parts_;
-  std::atomic<std::uint64_t> rate_{parts_.limits.bytes_per_second};
   RepairJobs jobs_;
+  ResyncRunner runner_;
   mutable Mutex mutex_;
-  CondVar wake_;   // workers that have nothing to do: one for each thing that there is
-  CondVar awake_;  // who sleeps
+  CondVar wake_;  // workers that have nothing to do: one for each thing that there is
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
   unsigned watching_ WEFT_GUARDED_BY(mutex_) = 0;  // workers that look now and then
   std::map<std::uint32_t, Destination> destinations_ WEFT_GUARDED_BY(mutex_);

@@ -2,20 +2,29 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "ganesha-fsal/admin/reply_room.h"
 #include "ganesha-fsal/cluster/in_parallel.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "rpc/control/options.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/target_options.h"
 
 namespace weft::mds {
 namespace {
 
 constexpr std::size_t kAtOnce = 16;
+constexpr const char* kNotConnected = "it is not connected";
 
 std::vector<std::string> names_of(const std::vector<std::uint64_t>& fingerprints) {
   std::vector<std::string> names;
   for (const std::uint64_t key : fingerprints) names.push_back(fmt::format("{:016x}", key));
   return names;
+}
+
+// What a data server has answered in place of what it was asked for.
+std::string why_not(const Error& error) {
+  if (error == Errc::kNotSupported) return "it is of a version that does not tell";
+  return error == Errc::kNotFound ? error.text : error.describe();
 }
 
 // A report for each of these data servers: take(report, answer) writes down what it said, and
@@ -30,17 +39,14 @@ std::vector<Report> ask_each(MetadataServer& server, const std::vector<ServerVie
     Report& report = reports[at];
     report.server = name_of(view);
     if (!view.connected) {
-      report.why = "it is not connected";
+      report.why = kNotConnected;
       return;
     }
     const auto answer = server.cluster().ask(view.record.id, request);
     if (answer) {
       take(report, *answer);
-    } else if (answer.error() == Errc::kNotSupported) {
-      report.why = "it is of a version that does not tell";
     } else {
-      report.why =
-          answer.error() == Errc::kNotFound ? answer.error().text : answer.error().describe();
+      report.why = why_not(answer.error());
     }
   });
   return reports;
@@ -80,22 +86,64 @@ KeysReport keys(MetadataServer& server) {
   return report;
 }
 
-Result<ServersOptionsReport> options(MetadataServer& server, const std::string& whom) {
-  std::vector<ServerView> asked;
-  if (whom.empty()) {
-    asked = server.cluster().registry().list();
-  } else {
-    auto view = find_server(server, whom);
-    if (!view) return pass(view);
-    asked.push_back(std::move(*view));
+// That data server, or all.
+Result<std::vector<ServerView>> servers_named(MetadataServer& server, const std::string& whom) {
+  if (whom.empty()) return server.cluster().registry().list();
+  auto view = find_server(server, whom);
+  if (!view) return pass(view);
+  return std::vector{std::move(*view)};
+}
+
+std::vector<OptionReport> reports_of(const control::Options& told) {
+  std::vector<OptionReport> reports;
+  for (const control::Option& one : told.options) {
+    reports.push_back({one.name, one.value, one.by_default});
   }
-  return ServersOptionsReport{
-      ask_each<ServerOptionsReport>(server, asked, control::GetOptions{},
+  return reports;
+}
+
+Result<ServersOptionsReport> options(MetadataServer& server, const std::string& whom) {
+  auto asked = servers_named(server, whom);
+  if (!asked) return pass(asked);
+  ServersOptionsReport report{
+      ask_each<ServerOptionsReport>(server, *asked, control::GetOptions{},
                                     [](ServerOptionsReport& of, const control::Options& told) {
-                                      for (const control::Option& one : told.options) {
-                                        of.options.push_back({one.name, one.value, one.by_default});
-                                      }
+                                      of.options = reports_of(told);
                                     })};
+  admin::fit(report);
+  return report;
+}
+
+// One after the other: a message has room for one.
+ServerTargetsReport targets_of(MetadataServer& server, const ServerView& view) {
+  ServerTargetsReport report{.server = name_of(view), .targets = {}, .why = {}};
+  if (!view.connected) {
+    report.why = kNotConnected;
+    return report;
+  }
+  for (std::uint32_t at = 0; at < control::HeldByTargets::kMost; ++at) {
+    auto told = server.cluster().ask(view.record.id, control::GetAboutTarget{at});
+    if (!told) {
+      const bool too_old = told.error() == Errc::kNotSupported;
+      report.why = too_old ? kTooOldForTargets : why_not(told.error());
+      return report;
+    }
+    if (at >= told->targets) break;
+    report.targets.push_back({std::move(told->address), std::move(told->about.version),
+                              reports_of(told->about.options), std::move(told->why)});
+  }
+  return report;
+}
+
+Result<TargetsReport> targets(MetadataServer& server, const std::string& whom) {
+  auto asked = servers_named(server, whom);
+  if (!asked) return pass(asked);
+  TargetsReport report;
+  report.servers.resize(asked->size());
+  in_parallel(asked->size(), kAtOnce,
+              [&](std::size_t at) { report.servers[at] = targets_of(server, (*asked)[at]); });
+  admin::fit(report);
+  return report;
 }
 
 SegmentsReport segments(MetadataServer& server) {
@@ -114,6 +162,8 @@ void add_held(MetadataServer& server, admin::Table& table) {
   table.on<admin::GetServerOptions>([&server](const admin::GetServerOptions& request) {
     return options(server, request.server);
   });
+  table.on<admin::GetTargets>(
+      [&server](const admin::GetTargets& request) { return targets(server, request.server); });
   table.on<admin::GetSegments>([&server](auto&) { return segments(server); });
 }
 

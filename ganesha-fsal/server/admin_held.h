@@ -9,7 +9,7 @@
 
 namespace weft::mds {
 
-// GetKeys, GetServerOptions, GetSegments.
+// GetKeys, GetServerOptions, GetTargets, GetSegments.
 void add_held(MetadataServer& server, admin::Table& table);
 
 }  // namespace weft::mds

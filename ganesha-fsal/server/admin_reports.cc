@@ -232,6 +232,9 @@ StatusReport AdminReports::status() {
   report.fences = layouts.revoked;
   report.fence_failures = layouts.fence_failures;
   report.layout_errors = server_.layout_errors();
+  if (report.layout_errors > 0) {
+    report.layout_error_age_ms = since(server_.layout_error_at());
+  }
   report.removals_queued = server_.removals().backlog();
   report.layouts_out = layouts.out;
   report.recalls_pending = layouts.recalled;

@@ -10,6 +10,7 @@
 
 #include "ganesha-fsal/cluster/namesakes.h"
 #include "ganesha-fsal/server/admin_reports.h"
+#include "ganesha-fsal/server/before_start.h"
 #include "ganesha-fsal/server/metrics.h"
 #include "layout/room.h"
 #include "rpc/base/shared_memory.h"
@@ -37,10 +38,6 @@ std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
   return value;
 }
 
-std::unexpected<Error> of_option(const char* option, const Error& error) {
-  return fail(error.code, fmt::format("{}: {}", option, error.describe()));
-}
-
 // RFC 8881 section 8.4.2.1: a grace period is at least as long as a lease.
 std::vector<Warning> lease_warnings(std::chrono::seconds lease, std::chrono::seconds grace) {
   std::vector<Warning> warnings;
@@ -57,7 +54,8 @@ std::vector<Warning> lease_warnings(std::chrono::seconds lease, std::chrono::sec
          "Grace_Period is " + std::to_string(grace.count()) +
              " s and shorter than Lease_Lifetime, " + std::to_string(lease.count()) +
              " s: clients that are idle when this server is restarted come too late to "
-             "reclaim their locks."});
+             "reclaim their locks. Set it to " +
+             std::to_string(lease.count()) + " s or more."});
   }
   return warnings;
 }
@@ -125,11 +123,8 @@ Result<> MetadataServer::open_names() {
 }
 
 Result<> MetadataServer::start_cluster() {
-  if (options_.key_file.empty()) {
-    return fail(Errc::kInvalid, "Key_File is missing (weft keygen makes one)");
-  }
-  auto keys = rpc::peer::Keyring::load(options_.key_file);
-  if (!keys) return of_option("Key_File", keys.error());
+  auto keys = load_keys(options_);
+  if (!keys) return pass(keys);
   keys_ = std::move(*keys);
   const auto listen = rpc::peer::resolve_address(options_.control_address);
   if (!listen) return of_option("Control_Address", listen.error());
@@ -340,6 +335,12 @@ std::vector<Warning> MetadataServer::warnings() const {
   std::ranges::move(lease_warnings(environment_.lease, environment_.grace),
                     std::back_inserter(warnings));
   return warnings;
+}
+
+void MetadataServer::count_layout_errors(std::uint64_t count) {
+  if (count == 0) return;
+  layout_error_at_ = environment_.clock.now();
+  layout_errors_ += count;
 }
 
 std::vector<std::string> MetadataServer::placement_warnings() const {

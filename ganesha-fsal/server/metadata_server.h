@@ -115,8 +115,10 @@ class MetadataServer {
   [[nodiscard]] std::vector<Warning> warnings() const;
   [[nodiscard]] StoreHealth store_health() const { return store_.health(); }
 
-  void count_layout_errors(std::uint64_t count) { layout_errors_ += count; }
+  void count_layout_errors(std::uint64_t count);
   [[nodiscard]] std::uint64_t layout_errors() const { return layout_errors_; }
+  // When the last of them came, if there was one.
+  [[nodiscard]] Clock::time_point layout_error_at() const { return layout_error_at_; }
 
  private:
   MetadataServer(ServerOptions options, Environment environment, KvStore& store);
@@ -164,6 +166,7 @@ class MetadataServer {
   std::unique_ptr<StatusPage> status_page_;
 
   std::atomic<std::uint64_t> layout_errors_{0};
+  std::atomic<Clock::time_point> layout_error_at_{};
 
   Mutex orphans_mutex_;
   std::set<FileId> orphans_ WEFT_GUARDED_BY(orphans_mutex_);

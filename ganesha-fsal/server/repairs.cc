@@ -40,7 +40,7 @@ void Repairs::reload(const ServerOptions& next) {
 
 Repairer::Parts Repairs::repairer_parts() {
   Repairer::Limits limits;
-  limits.bytes_per_second = server_.options().resync_rate;
+  limits.jobs.bytes_per_second = server_.options().resync_rate;
   return {.names = server_.names(),
           .servers = server_.cluster(),
           .here =
@@ -135,10 +135,10 @@ Mover::Parts Repairs::mover_parts() {
                  std::uint32_t to) {
             return repairer_.copy({.file = file, .map = &map, .source = source, .to = to});
           },
-      .exclude = [this](FileId file, std::uint32_t ds_id) -> Result<> {
-        auto out = server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);
-        return out ? Result<>() : pass(out);
-      },
+      .exclude =
+          [this](FileId file, std::uint32_t ds_id) {
+            return server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);
+          },
       .finish = [this](FileId file) { return server_.mirrors().finish_move(file); },
       .fence =
           [this](std::uint32_t ds_id, std::vector<control::Fence> fences) {

@@ -157,11 +157,4 @@ void Arena::give(std::byte* run, std::size_t size) {
   free_.emplace(offset, size);
 }
 
-std::size_t Arena::free_bytes() const {
-  const MutexLock lock(mutex_);
-  std::size_t bytes = 0;
-  for (const auto& [offset, size] : free_) bytes += size;
-  return bytes;
-}
-
 }  // namespace weft

@@ -84,7 +84,6 @@ class Arena {
   void pin() { pinned_.store(true); }
 
   [[nodiscard]] const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
-  [[nodiscard]] std::size_t free_bytes() const;
 
  private:
   const std::shared_ptr<SharedMemory> memory_;

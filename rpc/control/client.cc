@@ -24,6 +24,8 @@ using peer::SecureChannel;
 constexpr std::chrono::milliseconds kNoLeaseYet{100};  // until the next heartbeat
 constexpr std::uint32_t kLeastHeartbeatMs = 50;
 constexpr std::uint32_t kMostHeartbeatMs = 60'000;
+constexpr const char* kCompareKeys =
+    ". Compare the key files: weft key show FILE, here and at the metadata server";
 
 }  // namespace
 
@@ -110,7 +112,9 @@ std::string Client::Impl::address() const {
 
 void Client::Impl::attempt() {
   const std::uint64_t attempt = ++attempt_;
-  arm(config_.connect_timeout, [this] { lost({Errc::kTimedOut, "connecting takes too long"}); });
+  arm(config_.connect_timeout, [this] {
+    lost({Errc::kTimedOut, address() + ": no answer: does a firewall drop what comes from here?"});
+  });
   resolver_.async_resolve(
       config_.mds_host, std::to_string(config_.mds_port),
       [this, attempt](const error_code& error, const tcp::resolver::results_type& found) {
@@ -154,7 +158,8 @@ void Client::Impl::on_connected() {
            },
        .on_closed =
            [this, attempt](const Error& why) {
-             if (attempt == attempt_) lost(why);
+             if (attempt != attempt_) return;
+             lost(why == Errc::kAuth ? Error{why.code, why.text + kCompareKeys} : why);
            }});
 }
 

@@ -30,11 +30,6 @@ void ClientCore::post(std::move_only_function<void(ClientCore&)> work) {
                     [self = shared_from_this(), work = std::move(work)]() mutable { work(*self); });
 }
 
-nfs4::ChannelAttrs ClientCore::fore_attributes() const {
-  const MutexLock lock(mutex_);
-  return fore_;
-}
-
 nfs4::ExchangeIdOk ClientCore::server() const {
   const MutexLock lock(mutex_);
   return server_;

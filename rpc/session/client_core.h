@@ -41,7 +41,6 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void post(std::move_only_function<void(ClientCore&)> work);
   [[nodiscard]] const SessionClientOptions& options() const { return options_; }
   [[nodiscard]] SessionClient::State state() const { return state_.load(); }
-  [[nodiscard]] nfs4::ChannelAttrs fore_attributes() const;
   [[nodiscard]] nfs4::ExchangeIdOk server() const;
 
   // The I/O thread. -----------------------------------------------------------------------------
@@ -160,7 +159,6 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
 
   std::atomic<SessionClient::State> state_{SessionClient::State::kConnecting};
   mutable Mutex mutex_;
-  nfs4::ChannelAttrs fore_ WEFT_GUARDED_BY(mutex_);
   nfs4::ExchangeIdOk server_ WEFT_GUARDED_BY(mutex_);
 };
 

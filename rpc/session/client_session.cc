@@ -132,10 +132,6 @@ void ClientCore::on_create_session(Result<nfs4::OpResult> result) {
     ++create_sequence_;
     session_ = ok->session;
     slots_.reset(ok->fore.max_requests);
-    {
-      const MutexLock lock(mutex_);
-      fore_ = ok->fore;
-    }
     if (must_reclaim_) return reclaim_complete();
     return become_ready();
   }

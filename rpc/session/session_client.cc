@@ -41,7 +41,6 @@ void SessionClient::close(std::move_only_function<void()> done) {
 }
 
 SessionClient::State SessionClient::state() const { return impl_->state(); }
-nfs4::ChannelAttrs SessionClient::fore_attributes() const { return impl_->fore_attributes(); }
 nfs4::ExchangeIdOk SessionClient::server() const { return impl_->server(); }
 
 }  // namespace weft::rpc

@@ -91,7 +91,6 @@ class SessionClient {
 
   [[nodiscard]] State state() const;
   // What the server answered; meaningful once kReady.
-  [[nodiscard]] nfs4::ChannelAttrs fore_attributes() const;
   [[nodiscard]] nfs4::ExchangeIdOk server() const;
 
  private:

@@ -37,7 +37,6 @@ class Encoder {
 
   void u32(std::uint32_t value);
   void u64(std::uint64_t value);
-  void i32(std::int32_t value) { u32(static_cast<std::uint32_t>(value)); }
   void i64(std::int64_t value) { u64(static_cast<std::uint64_t>(value)); }
   void boolean(bool value) { u32(value ? 1 : 0); }
   // opaque[n]: the bytes and padding, no length.
@@ -73,7 +72,6 @@ class Decoder {
 
   [[nodiscard]] std::uint32_t u32();
   [[nodiscard]] std::uint64_t u64();
-  [[nodiscard]] std::int32_t i32() { return static_cast<std::int32_t>(u32()); }
   [[nodiscard]] std::int64_t i64() { return static_cast<std::int64_t>(u64()); }
   // Any word but 0 and 1 is a failure.
   [[nodiscard]] bool boolean();

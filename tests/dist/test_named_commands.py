@@ -80,3 +80,16 @@ def test_what_is_wrong_with_a_command_is_found():
     assert wrong("weft ds list --colour") == "weft ds list has no option --colour"
     assert wrong("weft -o json status") is None
     assert wrong("weft layout show FILE") is None
+
+
+def all_verbs(*above: str) -> list[tuple[str, ...]]:
+    below = [all_verbs(*above, verb) for verb in verbs_of(*above)]
+    return [above, *(verbs for some in below for verbs in some)]
+
+
+def test_help_fits_a_screen():
+    verbs = all_verbs()
+    assert len(verbs) > 50 and ("ds", "list") in verbs
+    wide = {(*verb, line) for verb in verbs for line in help_of(*verb).split("\n")
+            if len(line) > 80}
+    assert not wide

@@ -175,7 +175,7 @@ def test_nobody_waits_for_a_grace_period_without_clients(mds):
     ("Copys = 2;", "FSAL WEFT has no option Copys; the nearest there is: Copies"),
     ("Copies = 4;", "Copies = 4: must be a number from 1 to 3"),
     ('Scrub_Every = "2 w";',
-     "Scrub_Every = 2 w: must be 0 s to 31622400 s, or the number of seconds"),
+     "Scrub_Every = 2 w: must be 0 s to 366 d, or the number of seconds"),
     ("PNFS = maybe;", "PNFS = maybe: must be true or false"),
     ("Layout_Type = file;", "Layout_Type = file: must be files or flexfiles"),
     ('Metrics_Address = "10.77.0.1";', "Metrics_Address: '10.77.0.1' is not an address or a name "
@@ -287,6 +287,8 @@ def test_a_port_that_somebody_has(run, mds, option):
     last = mds.log().rstrip().splitlines()[-1]
     assert f"Export /, FSAL WEFT: {option}: " in last and address in last
     assert process.status == 1
+    # The next start begins a store by its own configuration, Shared_Root among it.
+    assert not (mds.mds.folder / "metadata").exists()
 
 
 def test_a_store_that_somebody_has(mds):

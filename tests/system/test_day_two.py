@@ -121,7 +121,8 @@ def test_options_are_told_as_they_run(run, network):
     assert server["name"] == "ds1" and server["why"] == ""
     assert row(server["options"], "cluster.key_file")["value"] in map(str, cluster.key_files)
     assert row(server["options"], "mirror.timeout_seconds")["is_default"]
-    assert set(weft(cluster, "config", "show", "ds1")) == {"data_servers"}
+    assert set(weft(cluster, "config", "show", "ds1")) == {"data_servers", "targets"}
+    assert len(report["targets"]) == len(cluster.targets)
     everything = run_weft(cluster, "config", "show", columns=200)
     assert cluster.key_file.read_text().strip() not in everything
     changed = run_weft(cluster, "config", "show", "--changed", columns=200)
@@ -130,6 +131,27 @@ def test_options_are_told_as_they_run(run, network):
     cluster.ds[0].process.kill()
     wait_until(lambda: "not known" in run_weft(cluster, "config", "show", "ds1", columns=200), 30,
                "the data server to be away")
+
+
+def test_targets_are_asked_by_their_data_servers(run, network):
+    cluster = Cluster(run, network, Options(data_servers=1, store="parity3"))
+    own = weft(cluster, "version", "--all")
+
+    def told() -> bool:
+        return all(target["version"] for target in weft(cluster, "version", "--all")["targets"])
+    wait_until(told, 30, "all targets to say their versions")
+    versions = weft(cluster, "version", "--all")
+    assert versions["same"] and len(versions["targets"]) == 3
+    assert {target["version"] for target in versions["targets"]} == {own["weft"]}
+    assert {target["data_server"] for target in versions["targets"]} == {"ds1"}
+    targets = weft(cluster, "config", "show", "--changed", "ds1")["targets"]
+    assert len(targets) == 3 and not any(target["why"] for target in targets)
+    for target in targets:
+        changed = {option["name"] for option in target["options"]}
+        assert "store.path" in changed and "target.drain_seconds" not in changed
+    cluster.targets[0].process.kill()
+    wait_until(lambda: not told(), 30, "the target to be away")
+    assert "not known: it is not connected" in run_weft(cluster, "version", "--all")
 
 
 def test_options_are_read_again_while_clients_work(run, network):
@@ -198,6 +220,9 @@ def test_a_benchmark_where_the_user_may_not_write(benched):
     ("stauts", "there is no command 'stauts'; did you mean 'status'?"),
     ("ds lst", "there is no command 'ds lst'; did you mean 'ds list'?"),
     ("evnts", "there is no command 'evnts'; did you mean 'events'?"),
+    ("ds frobnicate", "there is no command 'ds frobnicate'; weft ds --help lists them"),
+    ("top --interval 2d", "weft top: --interval: 2d is not within 100ms to 1d; "
+     "weft top --help says more"),
     ("status --wacht 2", "weft status has no option --wacht; did you mean --watch?"),
     ("ds list --outptu=json", "weft ds list has no option --outptu; did you mean --output?"),
     ("layout show", "weft layout show: FILE is required; weft layout show --help says more"),

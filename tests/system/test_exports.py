@@ -1,14 +1,17 @@
 """Several exports of one metadata store: each has its own options, and comes and goes by itself."""
 
+import os
 import threading
+from pathlib import Path
 
 import pytest
+from harness import disks
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.config import NFS_PORT, Export
+from harness.config import CONTROL_PORT, NFS_PORT, Export
 from harness.counters import through_data_servers, weft
 from harness.in_namespace import InNamespace
-from harness.run import wait_until
+from harness.run import sh, wait_until
 from wire import Client, NfsError, Op, Packer, Status, const, layout_ops, ops
 
 FIRST = "/export"
@@ -334,4 +337,73 @@ def test_the_last_export_of_a_store_goes_and_comes_back(run, network, perturbed)
                 wait_until_files(client, cluster, path)
                 read = client.call(*client.at(f"{path}/kept"), ops.read(ops.ANONYMOUS, 0, 9))
                 assert read.data == b"kept"
+    assert cluster.mds.alive
+
+
+def waits_for_a_disk(pid):
+    """A thread of the process does, in the kernel."""
+    states = (stat.read_text().rpartition(")")[2].split()[0]
+              for stat in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return "D" in states
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(not os.path.exists("/dev/loop-control"), reason="needs loop devices")
+def test_a_store_whose_disk_stalls_as_it_is_opened_is_waited_for_by_nobody_else(run, network):
+    """Another store's clients are answered as ever."""
+    cluster = make(run, network, data_servers=1)
+    first, folder = cluster.exports[0], run.make_folder("second")
+    disk = disks.Disk(run, folder, 256)
+    other = Export(2, SECOND, extra={
+        "Metadata_Path": f'"{folder}/metadata"', "Admin_Socket": f'"{run.folder}/second.sock"',
+        "Control_Address": f'"{cluster.address}:{CONTROL_PORT + 1}"'})
+    with connect(cluster, timeout=20) as client:
+        home = client.handle(FIRST)
+        with disks.frozen(disk.folder):
+            cluster.reload_exports([first, other])
+            wait_until(lambda: waits_for_a_disk(cluster.mds.pid), 30, "the store to wait", 0.1)
+            for number in range(10):
+                client.call(ops.putfh(home), ops.create_directory(b"%d" % number))
+            assert waits_for_a_disk(cluster.mds.pid)
+        wait_until(lambda: there(client, SECOND), 60, "the other store")
+        client.call(*client.at(SECOND), ops.create_directory(b"there"))
+    assert cluster.mds.alive
+
+
+@pytest.mark.faults
+def test_an_export_that_comes_back_before_the_last_one_of_its_number_has_ended(run, network):
+    """That one lives on in a READ that waits. When it ends, nothing of the new one goes."""
+    cluster = make(run, network, Export(2, SECOND), data_servers=1)
+    first, second = cluster.exports
+    log, server = run.folder / "ganesha.log", cluster.ds[0].node
+
+    def ended():
+        return "export id=1 path=/ released" in log.read_text(errors="replace")
+
+    def on_its_way():
+        found = sh("ss", "-N", cluster.mds_node.namespace, "-Htan",
+                   f"dst {server.address}:{NFS_PORT}")
+        return any(int(line.split()[2]) > 0 for line in found.splitlines())
+
+    with connect(cluster, timeout=60) as client, connect(cluster, timeout=30) as other:
+        handle, stateid = client.open(FIRST, b"file", create=True)
+        client.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000),
+                    ops.commit())
+        server.drop_port(NFS_PORT)
+        late = InNamespace(cluster.mds_node, lambda: client.compound(
+            ops.putfh(handle), ops.read(stateid, 0, 4096)))
+        wait_until(on_its_way, 30, "the READ at the data server's connection", 0.1)
+        cluster.reload_exports([second])
+        wait_until(lambda: not there(other, FIRST), 30, "the export to go")
+        cluster.reload_exports([first, second])
+        wait_until(lambda: there(other, FIRST), 30, "the export to come back")
+        assert not ended()
+        server.unlimit()
+        wait_until(ended, 60, "the end of the first one")
+        late.result()
+        assert copies(cluster, f"{FIRST}/file") == {1}
+        handle, stateid = other.open(FIRST, b"file")
+        layout = other.call(ops.putfh(handle), layout_ops.layoutget(stateid)).layouts[0]
+        device = layout_ops.unpack_files_layout(layout.body).device
+        other.call(layout_ops.getdeviceinfo(device))
     assert cluster.mds.alive

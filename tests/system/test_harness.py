@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from harness import paths, servers
+from harness import disks, paths, servers
 from harness.client import USER, ClientDied, JobFailed, start_client, start_clients
 from harness.disks import Disk
 from harness.machines import need_kind
@@ -157,7 +157,10 @@ from harness.network import Network
 from harness.run import Run
 run = Run()
 start_client(run, Network(run))
-print(run.name, flush=True)
+os.environ["WEFT_TEST_RUNS"] = str(run.make_folder("disk"))
+inner = Run()
+Network(inner).mds()
+print(run.name, inner.name, flush=True)
 time.sleep(100)
 """
 
@@ -174,15 +177,39 @@ def test_a_server_with_mounts_of_its_own_holds_no_other_runs_disk(run):
         disk.mount_again()
 
 
+def test_a_disk_whose_device_another_one_takes_at_once(run, monkeypatch):
+    disk = Disk(run, run.make_folder("disk"), 16)
+    other = Disk(run, run.make_folder("other"), 16)
+    sh("umount", str(other.folder))
+    device = sh("findmnt", "-no", "SOURCE", str(disk.folder)).strip()
+    taken = []
+
+    def unmount_and_take(*words, **options):
+        output = sh(*words, **options)
+        if words[0] == "umount" and not output:
+            wait_until(lambda: not sh("mount", "-o", f"loop={device}", str(other.image),
+                                      str(other.folder), check=False), 10, f"{device} to be free")
+            taken.append(device)
+        return output
+
+    monkeypatch.setattr(disks, "sh", unmount_and_take)
+    (disk.folder / "file").write_text("stable")
+    disk.mount_again()
+    assert taken and (disk.folder / "file").read_text() == "stable"
+    assert sh("findmnt", "-no", "SOURCE", str(disk.folder)).strip() != device
+
+
 def test_what_a_killed_run_left_is_swept(tmp_path):
     script = tmp_path / "crash.py"
     script.write_text(CRASH.format(system=str(Path(__file__).parent)))
     child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True,
                              env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
-    name = child.stdout.readline().strip()
-    assert name in sh("ip", "netns", "list")
+    name, inner = child.stdout.readline().split()
+    for one in (name, inner):
+        assert one in sh("ip", "netns", "list")
     child.kill()
     child.wait()
     sweep()  # or a run of another process that begins now does it
     wait_until(lambda: not (paths.runs_folder() / name).exists(), 20, f"{name} to be swept", 0.1)
-    assert name not in sh("ip", "netns", "list")
+    for one in (name, inner):
+        assert one not in sh("ip", "netns", "list")

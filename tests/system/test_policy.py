@@ -3,6 +3,7 @@ inherited, and kept by the files that took them."""
 
 import pytest
 from harness import counters
+from harness.copies import objects_of
 from harness.counters import MIB, through_data_servers
 
 NAME = "user.weft.policy"
@@ -133,3 +134,36 @@ refused(errno.ENODATA, os.removexattr, "d", NAME)
     assert 'no policy has the key "copys"; did you mean "copies"?' in log
     assert "duplication=client-sync needs the flexfiles layout" in log
     assert shown(cluster, top + "/d")["stripes"][1] == "export"
+
+
+def test_small_files_of_a_directory_begin_at_one_data_server(cluster, client, folder):
+    """And those of others at others."""
+    top = exported(cluster, folder)
+    client.run(f"mkdir {folder}/near {folder}/far")
+    for name, first in (("near", "directory"), ("far", "turn")):
+        counters.weft(cluster, "policy", "set", f"{top}/{name}", "inline=0", "skip=never",
+                      f"first={first}")
+    job(client, folder, """
+for top in "near", "far":
+    for number in range(6):
+        os.mkdir(f"{top}/{number}")
+        for name in range(5):
+            with open(f"{top}/{number}/{name}", "wb") as file:
+                file.write(block(name, 20000))
+drop_caches()
+for number in range(6):
+    for name in range(5):
+        check(f"near/{number}/{name}", block(name, 20000))
+""")
+
+    def servers_of(place):
+        """Where the bytes of its files are."""
+        objects = {layout(cluster, f"{top}/{place}/{name}")["object"] for name in range(5)}
+        return [server.name for server in cluster.ds for name in objects_of(server.store)
+                if name in objects]
+
+    near = [servers_of(f"near/{number}") for number in range(6)]
+    assert all(len(found) == 5 and len(set(found)) == 1 for found in near), near
+    assert len({found[0] for found in near}) > 1, near
+    far = servers_of("far/0")
+    assert len(far) == 5 and len(set(far)) > 1, far

@@ -15,6 +15,7 @@ from harness.client import start_client, start_clients
 from harness.cluster import Cluster, Options
 from harness.disks import LAZY, Disk, lose_power
 from harness.copies import kept_checksums, wait_equal
+from harness.counters import weft
 from harness.run import wait_until
 from harness.verified_load import VerifiedLoad
 
@@ -35,7 +36,7 @@ KINDS = {"one copy": {}, "two copies": {"extra": {"Copies": "2"}, "domains": ("a
 
 def start(run, network, kind):
     seed = int(os.environ.get("WEFT_FAULT_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
-    options = KINDS[kind]
+    options = KINDS.get(kind, {"store": kind})
     cluster = Cluster(run, network, Options(power=True, stripe_unit=1 << 18, **options,
                                             data_servers=2 if kind == "parity" else 4))
     client = start_client(run, network)
@@ -98,7 +99,52 @@ def test_power_loss_under_load(run, network, kind):
                    "checksums", 0.5)
         read_all(cluster, client)
     assert not found_bad(cluster)
-    assert result["write"] > ROUNDS and result["read"] > ROUNDS
+    assert result["write"] > ROUNDS and result["read"] > ROUNDS and result["grow"] > 0
+
+
+def segments(cluster):
+    counts = [server["counts"] for server in weft(cluster, "ds", "segments")["data_servers"]]
+    return sum(one["segments"] for one in counts)
+
+
+def large_files(client):
+    """Those of more than a strip at each data server. Some may be renamed or removed meanwhile."""
+    found = client.run("find /mnt/nfs -name 'f*' -size +3M", check=False)
+    return len(found.output.splitlines())
+
+
+def read_until_segments(cluster, client):
+    """Over and over, with pauses in which a data server is idle for long enough."""
+    def read_again():
+        for _ in range(3):
+            client.run("weft-drop-caches; cat /mnt/nfs/* > /dev/null", 120)
+        return segments(cluster)
+    return wait_until(read_again, 180, "segments", 3)
+
+
+def test_power_loss_with_segments(run, network):
+    """Files are read over and over until there are segments. The power goes while more are written,
+    or while files are changed, which ends segments."""
+    cluster, client, rng, seed = start(run, network, "segments")
+    load = VerifiedLoad(client, seed)
+    for number in range(1, max(2, ROUNDS // 10) + 1):
+        wait_until(lambda: load.run_on(0.5) or large_files(client) > 2, 120, "large files")
+        load.hold(cluster, 0)
+        most = read_until_segments(cluster, client)
+        changes = rng.randrange(2) == 0
+        if changes:
+            load.go_on()
+        load.run_on(rng.uniform(0, 3))
+        what, servers = some_servers(cluster, rng)
+        print(f"seed {seed} round {number}: {what}, {'changes' if changes else 'idle'}, "
+              f"of {most} segments {segments(cluster)} left", flush=True)
+        cluster.lose_power(servers)
+        cluster.wait_up(90)
+        if not changes:
+            load.go_on()
+    result = load.end()
+    print(f"seed {seed}: {result}")
+    assert not found_bad(cluster) and result["grow"] > 0
 
 
 # Every third file is inline.

@@ -100,6 +100,8 @@ def one_line(alone: DataServer, command: list[str], expected: str) -> None:
      "store.create does not allow it"),
     (("cluster.key", "other.key"), "other.key: No such file or directory"),
     (("/socket", "/none/socket"), "/none/socket: No such file or directory"),
+    (("[target]", '[target]\nlisten = "192.0.2.99:9640"'),
+     "192.0.2.99:9640: Cannot assign requested address"),
 ])
 def test_what_is_wrong_at_a_target_is_one_line(alone, change, expected):
     file = alone.folder / "weft-target.toml"
@@ -236,6 +238,10 @@ def test_addresses_by_name(alone, run):
     (["restore"], "weft-restore: BACKUP is required; weft-restore --help says more"),
     (["-x"], "weft: weft has no option -x; weft --help says more"),
     (["status", "-x"], "weft: weft status has no option -x; weft status --help says more"),
+    (["status", "--zzz"], "weft: weft status has no option --zzz; weft status --help says more"),
+    (["clients", "x"], "weft: weft clients: x is one too many; weft clients --help says more"),
+    (["health", "--mute", "FOO"], "weft: there is no code FOO; weft(1) lists them"),
+    (["health", "--mute", "DS_DWN"], "weft: there is no code DS_DWN; did you mean DS_DOWN?"),
     (["-o", "josn", "status"], "weft: there is no output 'josn'; did you mean 'json'?"),
     ([], "weft: it needs a command; weft --help says more"),
 ])

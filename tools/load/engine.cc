@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <span>
+#include <string_view>
 #include <thread>
 
 #include "rpc/base/clock.h"
@@ -98,6 +100,12 @@ Result<> check(const nfs4::CompoundResult& result) {
   if (!result.results.empty()) where = nfs4::to_string(result.results.back().op);
   return fail(nfs4::errc_from(result.status),
               where + ": " + std::string(nfs4::to_string(result.status)));
+}
+
+std::vector<std::byte> open_owner() {
+  constexpr std::string_view kName = "weft-load";
+  const auto bytes = std::as_bytes(std::span(kName));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace weft::load

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <memory>
@@ -55,6 +56,9 @@ class Engine {
   std::string owner_;
   rpc::nfs4::Verifier verifier_;
 };
+
+// The open owner of every file, as a stock client has one for each user.
+[[nodiscard]] std::vector<std::byte> open_owner();
 
 // A list of operations (which an initializer list cannot hold: they only move).
 template <class... Ops>

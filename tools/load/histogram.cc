@@ -12,13 +12,6 @@ void Histogram::add(std::uint64_t nanoseconds) {
   max_ = std::max(max_, nanoseconds);
 }
 
-void Histogram::merge(const Histogram& other) {
-  for (std::size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
-  count_ += other.count_;
-  sum_ += other.sum_;
-  max_ = std::max(max_, other.max_);
-}
-
 std::uint64_t Histogram::bucket_end(std::size_t index) {
   if (index < (2U << kSubBits)) return index;
   const auto shift = static_cast<unsigned>(index >> kSubBits) - 1;

@@ -2,7 +2,7 @@
 //
 // Buckets are log-linear: each power of two is cut into 32 equal parts.
 //
-// Threading: one thread at a time; merge() adds another thread's histogram afterwards.
+// Threading: one thread at a time.
 #pragma once
 
 #include <array>
@@ -15,7 +15,6 @@ namespace weft::load {
 class Histogram {
  public:
   void add(std::uint64_t nanoseconds);
-  void merge(const Histogram& other);
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t max() const { return max_; }

@@ -68,8 +68,7 @@ Result<> Mount::find_root() {
 Result<File> Mount::open(const std::string& name, bool create, bool writing) {
   nfs4::OpenArgs args;
   args.share_access = nfs4::OPEN4_SHARE_ACCESS_BOTH | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
-  const auto owner = std::as_bytes(std::span(name));
-  args.owner.assign(owner.begin(), owner.end());
+  args.owner = open_owner();
   args.name = name;
   if (create) {
     nfs4::OpenCreate how;

@@ -203,8 +203,7 @@ void Names::open_with(std::uint64_t index, std::optional<nfs4::OpenCreate> how, 
   nfs4::OpenArgs args;
   args.share_access = nfs4::OPEN4_SHARE_ACCESS_BOTH | nfs4::OPEN4_SHARE_ACCESS_WANT_NO_DELEG;
   args.name = name("f", index);
-  const auto owner = std::as_bytes(std::span(args.name));
-  args.owner.assign(owner.begin(), owner.end());
+  args.owner = open_owner();
   args.create = std::move(how);
   call(compound(nfs4::OpArgs{Op::OP_PUTFH, nfs4::PutFhArgs{directory(index)}},
                 nfs4::OpArgs{Op::OP_OPEN, std::move(args)},

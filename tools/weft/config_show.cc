@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "ganesha-fsal/admin/client.h"
@@ -33,6 +34,13 @@ Json options_json(const std::vector<mds::OptionReport>& options) {
   return rows;
 }
 
+// Whether a data server told of its own options: of one that did not the reason is there already.
+bool tells(const mds::ServersOptionsReport& report, std::uint32_t id) {
+  return std::ranges::any_of(report.servers, [id](const mds::ServerOptionsReport& one) {
+    return one.server.id == id && one.why.empty();
+  });
+}
+
 }  // namespace
 
 std::string config_text(const RunningConfig& report) {
@@ -49,6 +57,18 @@ std::string config_text(const RunningConfig& report) {
     out += fmt::format("data server {} ({})", one.server.id, printable(one.server.name));
     out += one.why.empty() ? "\n" + options_text(one.options)
                            : ": not known: " + printable(one.why) + "\n";
+  }
+  for (const mds::ServerTargetsReport& server : report.targets.servers) {
+    const std::string of =
+        fmt::format("of data server {} ({})", server.server.id, printable(server.server.name));
+    if (!server.why.empty() && tells(report.servers, server.server.id)) {
+      out += fmt::format("\ntargets {}: not known: {}\n", of, printable(server.why));
+    }
+    for (const mds::AboutTargetReport& one : server.targets) {
+      out += fmt::format("\ntarget {} {}", printable(one.address), of);
+      out += one.why.empty() ? "\n" + options_text(one.options)
+                             : ": not known: " + printable(one.why) + "\n";
+    }
   }
   return out;
 }
@@ -69,9 +89,20 @@ Json config_json(const RunningConfig& report) {
     servers.push_back({{"id", one.server.id},
                        {"name", one.server.name},
                        {"options", options_json(one.options)},
-                       {"why", one.why}});
+                       {"why", one.why},
+                       {"why_no_targets", mds::why_no_targets(report.targets, one.server.id)}});
   }
   out["data_servers"] = servers;
+  Json targets = Json::array();
+  for (const mds::ServerTargetsReport& server : report.targets.servers) {
+    for (const mds::AboutTargetReport& one : server.targets) {
+      targets.push_back({{"address", one.address},
+                         {"data_server", server.server.name},
+                         {"options", options_json(one.options)},
+                         {"why", one.why}});
+    }
+  }
+  out["targets"] = targets;
   return out;
 }
 
@@ -84,6 +115,11 @@ RunningConfig only_changed(RunningConfig report) {
   }
   for (mds::ServerOptionsReport& one : report.servers.servers) {
     std::erase_if(one.options, &mds::OptionReport::is_default);
+  }
+  for (mds::ServerTargetsReport& server : report.targets.servers) {
+    for (mds::AboutTargetReport& one : server.targets) {
+      std::erase_if(one.options, &mds::OptionReport::is_default);
+    }
   }
   return report;
 }
@@ -101,6 +137,11 @@ int config_show_command(const Settings& settings, const ConfigShowOptions& optio
   const bool older = !servers && servers.error() == Errc::kNotSupported && running.here.has_value();
   if (!servers && !older) return complain_of_admin(settings.socket, servers.error());
   if (servers) running.servers = std::move(*servers);
+  auto targets = client.ask(mds::admin::GetTargets{options.server});
+  if (!targets && targets.error() != Errc::kNotSupported) {
+    return complain_of_admin(settings.socket, targets.error());
+  }
+  if (targets) running.targets = std::move(*targets);
   if (options.changed) running = only_changed(std::move(running));
   settings.json ? print(config_json(running)) : print(config_text(running));
   return kExitGood;

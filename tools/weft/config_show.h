@@ -1,5 +1,5 @@
-// config show: the options that hold at the metadata server and at data servers, and which are not
-// the defaults.
+// config show: the options that hold at the metadata server, at data servers and at their targets,
+// and which are not the defaults.
 //
 // Threading: one thread; blocking.
 #pragma once
@@ -22,6 +22,7 @@ struct ConfigShowOptions {
 struct RunningConfig {
   std::optional<mds::ConfigReport> here;  // nothing: only data servers were asked for
   mds::ServersOptionsReport servers;
+  mds::TargetsReport targets;
 };
 [[nodiscard]] std::string config_text(const RunningConfig& report);
 // With is_default beside each option.

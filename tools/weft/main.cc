@@ -9,11 +9,13 @@
 #include <exception>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <span>
 
 #include "ganesha-fsal/admin/protocol.h"
 #include "rpc/base/nearest.h"
 #include "tools/weft/commands.h"
+#include "tools/weft/help.h"
 #include "tools/weft/observe.h"
 #include "tools/weft/observe_options.h"
 #include "tools/weft/output.h"
@@ -49,9 +51,10 @@ struct Arguments {
 // They may stand before or after the command.
 void add_shared(CLI::App& app, Arguments& arguments) {
   app.add_option("--socket", arguments.settings.socket, "Admin socket of the metadata server")
+      ->type_name("PATH")
       ->envname("WEFT_ADMIN_SOCKET")
       ->capture_default_str();
-  app.add_option("-o,--output", arguments.output, "table or json")
+  app.add_option("-o,--output", arguments.output, "For people, or for programs")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
   app.fallthrough();
@@ -62,7 +65,7 @@ void add_ds_accept(CLI::App& ds, Arguments& arguments) {
   auto* accept = ds.add_subcommand("accept", "Use one that is refused, with the store it has now");
   accept->add_option("DS", arguments.data_server, "Id or name, as weft ds list says")->required();
   accept->add_flag("--rolled-back", arguments.yes,
-                   "Its store is an older state of itself, and what was written since is lost");
+                   "Its store is an older state; what was written since is lost");
   accept->callback([&] {
     arguments.chosen = [&] {
       if (arguments.yes) {
@@ -94,7 +97,7 @@ void add_ds_maintenance(CLI::App& ds, Arguments& arguments) {
       ->callback(maintain(mds::admin::Drain{}));
   add("undrain", "Let it serve as before")->callback(maintain(mds::admin::Undrain{}));
   auto* remove = add("remove", "Forget one that is drained, or gone for good");
-  remove->add_flag("--yes", arguments.yes, "It is not to come back: do not ask");
+  remove->add_flag("--yes", arguments.yes, "It never comes back: do not ask");
   remove->callback([&, maintain] {
     if (arguments.yes) return maintain(mds::admin::Remove{})();
     arguments.chosen = [&] {
@@ -142,20 +145,21 @@ void add_cluster_commands(CLI::App& app, Arguments& arguments) {
   add_watch(*status, arguments.watch_s);
   status->callback([&] { arguments.chosen = [&] { return status_command(arguments.settings); }; });
 
-  auto* ds = app.add_subcommand("ds", "Data servers")->require_subcommand(1);
+  auto* ds = app.add_subcommand("ds", "Data servers: list, drain, remove, rebalance")
+                 ->require_subcommand(1);
   auto* list = ds->add_subcommand("list", "State, load and counters of every data server");
   add_watch(*list, arguments.watch_s);
   list->callback([&] { arguments.chosen = [&] { return ds_list_command(arguments.settings); }; });
 
-  ds->add_subcommand("segments", "What segments of data servers' disks are there and are of use")
+  ds->add_subcommand("segments", "Segments of data servers' disks, and what they are worth")
       ->callback(
           [&] { arguments.chosen = [&] { return ds_segments_command(arguments.settings); }; });
 
   add_ds_maintenance(*ds, arguments);
 
-  auto* layout = app.add_subcommand("layout", "Layouts")->require_subcommand(1);
+  auto* layout = app.add_subcommand("layout", "Where the data of files is")->require_subcommand(1);
   auto* show = layout->add_subcommand("show", "Where a file's data is, and who holds its layout");
-  show->add_option("FILE", arguments.file, "On an NFS mount of this machine, or as in the export")
+  show->add_option("FILE", arguments.file, "Path on an NFS mount of this machine, or in the export")
       ->required();
   show->callback([&] {
     arguments.chosen = [&] { return layout_show_command(arguments.settings, arguments.file); };
@@ -166,7 +170,8 @@ void add_scrub(CLI::App& app, Arguments& arguments) {
   auto* scrub =
       app.add_subcommand("scrub", "Compare copies that should be equal")->require_subcommand(1);
   auto* start = scrub->add_subcommand("start", "Compare the copies of all files, or of one");
-  start->add_option("FILE", arguments.file, "On an NFS mount of this machine, or in the export");
+  start->add_option("FILE", arguments.file,
+                    "Path on an NFS mount of this machine, or in the export");
   start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what differs");
   start->callback([&] {
     arguments.chosen = [&] {
@@ -176,11 +181,11 @@ void add_scrub(CLI::App& app, Arguments& arguments) {
   scrub->add_subcommand("status", "How far it is, and what differed")->callback([&] {
     arguments.chosen = [&] { return scrub_status_command(arguments.settings); };
   });
-  auto* resolve = scrub->add_subcommand(
-      "resolve", "Make the copies of a file that differ equal to one data server's");
+  auto* resolve =
+      scrub->add_subcommand("resolve", "Make a file's copies equal to those of one data server");
   resolve
       ->add_option("FILE", arguments.file,
-                   "On an NFS mount of this machine, in the export, or its inode number")
+                   "Path on an NFS mount of this machine, or in the export; or its inode number")
       ->required();
   resolve->add_option("--from", arguments.data_server, "The data server whose copies are right")
       ->required();
@@ -199,12 +204,12 @@ void add_scrub(CLI::App& app, Arguments& arguments) {
 void add_audit(CLI::App& app, Arguments& arguments) {
   auto* audit =
       app.add_subcommand("audit", "Look for objects that no file needs")->require_subcommand(1);
-  auto* start = audit->add_subcommand("start", "Look through all data servers, and remove them");
+  auto* start = audit->add_subcommand(
+      "start", "Look through all data servers, and remove what no file needs");
   auto* check =
       start->add_flag("--check", arguments.only_tell, "Change nothing, only tell what there is");
   start
-      ->add_flag("--remove-strays", arguments.yes,
-                 "Of a metadata store that came back from a backup: remove them all the same")
+      ->add_flag("--remove-strays", arguments.yes, "Remove them also after a restore from a backup")
       ->excludes(check);
   start->callback([&] {
     arguments.chosen = [&] {
@@ -228,15 +233,15 @@ void add_backup(CLI::App& app, Arguments& arguments) {
       ->required();
   auto* conf = backup
                    ->add_option("--config", arguments.backup.configuration,
-                                "The metadata server's configuration, which is saved, too")
+                                "Configuration of the metadata server, saved as well")
+                   ->type_name("FILE")
                    ->capture_default_str();
   backup->callback([&arguments, conf] {
     arguments.backup.configuration_named = conf->count() > 0;
     arguments.chosen = [&] { return backup_command(arguments.settings, arguments.backup); };
   });
 
-  auto* restore = app.add_subcommand(
-      "restore", "Make a metadata store of a backup (weft-restore; see its --help)");
+  auto* restore = app.add_subcommand("restore", "Make a metadata store of a backup (weft-restore)");
   restore->prefix_command()->fallthrough(false)->set_help_flag();
   restore->callback([&arguments, restore] {
     arguments.chosen = [&arguments, restore] {
@@ -244,15 +249,16 @@ void add_backup(CLI::App& app, Arguments& arguments) {
     };
   });
 
-  auto* restored = app.add_subcommand("restored", "What became of a store that was restored")
-                       ->require_subcommand(1);
+  auto* restored =
+      app.add_subcommand("restored", "Files after a restore: compared, or short of bytes")
+          ->require_subcommand(1);
   restored->add_subcommand("status", "What is compared, and which files have lost bytes")
       ->callback(
           [&] { arguments.chosen = [&] { return restored_status_command(arguments.settings); }; });
   auto* accept = restored->add_subcommand("accept", "Serve a file that has lost bytes as it is");
-  auto* file =
-      accept->add_option("FILE", arguments.file,
-                         "On an NFS mount of this machine, in the export, or its inode number");
+  auto* file = accept->add_option(
+      "FILE", arguments.file,
+      "Path on an NFS mount of this machine, or in the export; or its inode number");
   auto* all = accept->add_flag("--all", arguments.yes, "All that have lost bytes");
   all->excludes(file);
   accept->callback([&] {
@@ -268,7 +274,9 @@ void add_policy(CLI::App& app, Arguments& arguments) {
       app.add_subcommand("policy", "How new files are to be laid out")->require_subcommand(1);
   const auto add = [&](const char* name, const char* what) {
     auto* command = policy->add_subcommand(name, what);
-    command->add_option("PATH", arguments.path, "On an NFS mount of this machine, or in the export")
+    command
+        ->add_option("PATH", arguments.path,
+                     "Path on an NFS mount of this machine, or in the export")
         ->required();
     return command;
   };
@@ -304,16 +312,15 @@ void add_policy(CLI::App& app, Arguments& arguments) {
 }
 
 void add_verify(CLI::App& app, Arguments& arguments) {
-  auto* verify = app.add_subcommand("verify", "Is this mount really using pNFS?");
+  auto* verify = app.add_subcommand("verify", "Check whether a mount really uses pNFS");
   verify->add_option("MOUNT", arguments.verify.mount, "A mounted folder, or any folder below it")
       ->required();
   verify->add_flag("--look-only", arguments.verify.look_only,
                    "Do no I/O; judge by what the mount has counted in its life");
   verify
       ->add_option("--size", arguments.verify.probe_bytes,
-                   "How much is written and read to find out: 16MiB")
-      ->transform(bytes() &
-                  CLI::Range(std::uint64_t{1} << 20, std::uint64_t{4} << 30, "1MiB to 4GiB"));
+                   "How much is written and read; 16MiB when not given")
+      ->transform(bytes(std::uint64_t{1} << 20, std::uint64_t{4} << 30, "1MiB to 4GiB"));
   verify->callback([&] {
     arguments.chosen = [&] { return verify_command(arguments.settings, arguments.verify); };
   });
@@ -338,7 +345,7 @@ void add_key(CLI::App& app, Arguments& arguments) {
   status->callback([&arguments] {
     arguments.chosen = [&arguments] { return key_status_command(arguments.settings); };
   });
-  add("add", "Make a new key, which is accepted; for one server, and a copy for the others", false,
+  add("add", "Make a second key, accepted and not used yet; at one server", false,
       [&] { return key_add_command(arguments.settings, arguments.key_path); });
   add("use", "Use the new key; at each server, once all accept it", true,
       [&] { return key_use_command(arguments.settings, arguments.key_path, arguments.key); });
@@ -360,8 +367,7 @@ void add_local_commands(CLI::App& app, Arguments& arguments) {
     arguments.chosen = [&] { return check_config_command(arguments.settings, arguments.file); };
   });
 
-  auto* fsck = app.add_subcommand(
-      "fsck", "Check a metadata store that is not in use (weft-fsck; see its --help)");
+  auto* fsck = app.add_subcommand("fsck", "Check a metadata store that is not in use (weft-fsck)");
   fsck->prefix_command()->fallthrough(false)->set_help_flag();
   fsck->callback([&arguments, fsck] {
     arguments.chosen = [&arguments, fsck] {
@@ -386,8 +392,12 @@ std::string unknown_command(const CLI::App& whole, std::span<char* const> words)
     const auto found = std::ranges::find(names, word);
     if (found == names.end()) {
       const std::vector<std::string_view> known(names.begin(), names.end());
+      const std::string_view near = nearest(word, known);
+      if (!is_near(word, near)) {
+        return fmt::format("there is no command '{0}{1}'; weft {0}--help lists them", before, word);
+      }
       return fmt::format("there is no command '{}{}'; did you mean '{}{}'?", before, word, before,
-                         nearest(word, known));
+                         near);
     }
     app = commands[static_cast<std::size_t>(found - names.begin())];
     before += word + " ";
@@ -427,7 +437,11 @@ std::string unknown_option(const CLI::App& whole, std::span<char* const> words) 
     if (is_short)
       return fmt::format("{} has no option {}; {} --help says more", before, name, before);
     const std::vector<std::string_view> known(names.begin(), names.end());
-    return fmt::format("{} has no option {}; did you mean {}?", before, name, nearest(name, known));
+    const std::string_view near = nearest(name, known);
+    if (!is_near(name, near)) {
+      return fmt::format("{} has no option {}; {} --help says more", before, name, before);
+    }
+    return fmt::format("{} has no option {}; did you mean {}?", before, name, near);
   }
   return "";
 }
@@ -445,6 +459,8 @@ std::string unknown_output(const CLI::App& whole) {
 
 // What the parser says of a command that there is: "weft layout show: FILE is required".
 std::string what_is_wrong(const CLI::App& whole, std::span<char* const> words, std::string why) {
+  constexpr std::string_view kUnexpected = "The following argument was not expected: ";
+  if (why.starts_with(kUnexpected)) why = why.substr(kUnexpected.size()) + " is one too many";
   const CLI::App* app = &whole;
   std::string command = "weft";
   for (const std::string word : words) {
@@ -461,7 +477,8 @@ std::string what_is_wrong(const CLI::App& whole, std::span<char* const> words, s
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"The command line of Weft, a parallel NFS server"};
+  CLI::App app{"The command line of Weft, a parallel NFS server", "weft"};
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
   Arguments arguments;

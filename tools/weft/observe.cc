@@ -17,9 +17,12 @@
 #include "tools/weft/setup/machine.h"
 #include "tools/weft/table.h"
 #include "tools/weft/top.h"
+#include "tools/weft/versions.h"
 
 namespace weft::cli {
 namespace {
+
+constexpr std::chrono::seconds kDataServersPatience{30};  // they may not answer
 
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -40,8 +43,10 @@ std::string unknown_code(const std::string& word) {
   std::vector<std::string_view> known;
   for (const HealthCode& code : health_codes()) known.push_back(code.code);
   if (std::ranges::find(known, word) != known.end()) return "";
-  return fmt::format("there is no code {}; did you mean {}?", printable(word),
-                     nearest(word, known));
+  const std::string_view near = nearest(word, known);
+  return fmt::format(
+      "there is no code {}; {}", printable(word),
+      is_near(word, near) ? fmt::format("did you mean {}?", near) : "weft(1) lists them");
 }
 
 Result<> change_muted(const HealthOptions& options, Muted& muted) {
@@ -165,29 +170,18 @@ int version_command(const Settings& settings, bool all, const std::string& own) 
     settings.json ? print(Json{{"weft", own}}) : print("weft " + own + "\n");
     return kExitGood;
   }
-  const auto system = mds::admin::Client(settings.socket).ask(mds::admin::GetStatus{});
+  const mds::admin::Client client(settings.socket, kDataServersPatience);
+  auto system = client.ask(mds::admin::GetStatus{});
   if (!system) return complain_of_admin(settings.socket, system.error());
-  std::set<std::string> versions{own, system->status.version};
-  Table table({"PROGRAM", "AT", "VERSION"});
-  table.add({"weft", "this machine", own});
-  table.add({"metadata server", "this machine", printable(system->status.version)});
-  Json rows = Json::array();
-  for (const mds::DataServerReport& server : system->data_servers) {
-    const bool known = !server.version.empty();
-    if (known) versions.insert(server.version);
-    table.add({"weft-ds", printable(server.name), known ? printable(server.version) : "not seen"});
-    rows.push_back({{"id", server.id}, {"name", server.name}, {"version", server.version}});
-  }
-  const bool same = versions.size() == 1;
-  if (settings.json) {
-    print(Json{{"weft", own},
-               {"metadata_server", system->status.version},
-               {"data_servers", rows},
-               {"same", same}});
-  } else {
-    print(table.text() + (same ? "" : "\nnot all are the same: install one version everywhere\n"));
-  }
-  return same ? kExitGood : kExitBad;
+  Versions versions{.own = own, .metadata_server = system->status.version};
+  versions.servers = std::move(system->data_servers);
+  auto targets = client.ask(mds::admin::GetTargets{});
+  // A metadata server of the version before does not ask them.
+  versions.too_old = !targets && targets.error() == Errc::kNotSupported;
+  if (!targets && !versions.too_old) return complain_of_admin(settings.socket, targets.error());
+  if (targets) versions.targets = std::move(*targets);
+  settings.json ? print(versions_json(versions)) : print(versions_text(versions));
+  return all_the_same(versions) ? kExitGood : kExitBad;
 }
 
 }  // namespace weft::cli

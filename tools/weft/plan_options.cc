@@ -155,7 +155,8 @@ void add_wan(CLI::App& plan, const Settings& settings, std::function<int()>& cho
 }  // namespace
 
 void add_plan(CLI::App& app, const Settings& settings, std::function<int()>& chosen) {
-  auto* plan = app.add_subcommand("plan", "What a system would be like")->require_subcommand(1);
+  auto* plan =
+      app.add_subcommand("plan", "Calculate what a system would be like")->require_subcommand(1);
   add_reliability(*plan, settings, chosen);
   add_performance(*plan, settings, chosen);
   add_wan(*plan, settings, chosen);

@@ -10,8 +10,12 @@
 namespace weft::cli {
 namespace {
 
+constexpr std::size_t kLongestName = 50;  // columns, in a sentence
+
 using mds::DataServerReport;
 using mds::DsState;
+
+constexpr std::uint64_t kErrorsToldMs = 15 * 60 * 1000;
 
 constexpr HealthCode kCodes[] = {
     {"NO_DATA_SERVERS", "no data server has registered"},
@@ -35,7 +39,7 @@ constexpr HealthCode kCodes[] = {
     {"STORE_FAILED", "the metadata store has failed"},
     {"STORE_FULL", "the metadata store is full"},
     {"RECALLS_SLOW", "a client does not answer a recall"},
-    {"LAYOUT_ERRORS", "clients reported errors at data servers"},
+    {"LAYOUT_ERRORS", "clients reported errors at data servers in the last 15 minutes"},
     {"STRAYS", "objects that no file needs", true},
     {"FOREIGN_OBJECTS", "objects of files that were never made here"},
     {"RESTORED_DAMAGED", "files have lost bytes since the backup that was restored"},
@@ -52,7 +56,8 @@ void repair_problems(const DataServerReport& server, const std::string& name,
                      std::vector<Problem>& out) {
   if (server.stale_objects > 0) {
     out.push_back({"COPIES_STALE",
-                   fmt::format("{} lacks writes of {} files: their copies there are not read.",
+                   fmt::format("{} lacks writes of {} files: their copies there are not read until "
+                               "they are repaired, which goes on by itself (weft ds list).",
                                name, server.stale_objects)});
   }
   if (!server.repair_waits.empty()) {
@@ -62,18 +67,20 @@ void repair_problems(const DataServerReport& server, const std::string& name,
 }
 
 void data_server_problems(const DataServerReport& server, std::vector<Problem>& out) {
-  const std::string name = fmt::format("Data server {} (id {})", server.name, server.id);
+  const std::string name = fmt::format("Data server {} (id {})",
+                                       shortened(printable(server.name), kLongestName), server.id);
   switch (server.state) {
     case DsState::kUp: break;
     case DsState::kSuspect:
-      out.push_back({"DS_SUSPECT", fmt::format("{} is suspect: its last heartbeat came {} ago.",
+      out.push_back({"DS_SUSPECT", fmt::format("{} is suspect: its last heartbeat came {} ago. It "
+                                               "is up again soon, or down after 10 s.",
                                                name, human_duration(server.heartbeat_age_ms))});
       break;
     case DsState::kDown:
       out.push_back(
           {"DS_DOWN", fmt::format("{} is down: its last heartbeat came {} ago. Files with copies "
-                                  "go on at the others; what "
-                                  "has its only copy there waits. Start weft-ds on its machine.",
+                                  "go on at the others; what has its only copy there waits. Start "
+                                  "weft-ds on its machine.",
                                   name, human_duration(server.heartbeat_age_ms))});
       break;
     case DsState::kUnknown:
@@ -87,8 +94,8 @@ void data_server_problems(const DataServerReport& server, std::vector<Problem>& 
   if (!server.trouble.empty()) {
     out.push_back({"DS_NOT_SERVING",
                    fmt::format("{} has stopped serving: {}. Files with copies go on at the others, "
-                               "what has its only copy "
-                               "there waits. It serves again by itself when its store is there.",
+                               "what has its only copy there waits. It serves again by itself when "
+                               "its store is there.",
                                name, printable(server.trouble))});
   }
   if (!server.not_accepted.empty()) {
@@ -105,9 +112,11 @@ void data_server_problems(const DataServerReport& server, std::vector<Problem>& 
         {"DS_STUCK", fmt::format("{} cannot be left: {}.", name, printable(stuck_text(stuck)))});
   }
   if (server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
-    out.push_back({"DS_NEARLY_FULL", fmt::format("{} is nearly full: {} of {} are free.", name,
-                                                 human_bytes(server.free_bytes),
-                                                 human_bytes(server.capacity_bytes))});
+    out.push_back(
+        {"DS_NEARLY_FULL",
+         fmt::format("{} is nearly full: {} of {} are free. Remove files, add a data "
+                     "server (weft token), or move files to others (weft ds rebalance).",
+                     name, human_bytes(server.free_bytes), human_bytes(server.capacity_bytes))});
   }
   repair_problems(server, name, out);
 }
@@ -122,9 +131,9 @@ void store_problems(const mds::StoreReport& store, std::vector<Problem>& out) {
     out.push_back(
         {"STORE_FULL",
          fmt::format(
-             "The metadata store is full: {} MiB of its file system are free, and {} MiB are to "
-             "stay "
-             "so. Files can be removed, truncated and read, and none made, until there is more.",
+             "The metadata store is full: {} MiB of its file system are free, and {} MiB are kept "
+             "free. No file can be made until there is more room: remove files, or what else is on "
+             "that file system.",
              store.free_bytes >> 20, store.floor_bytes >> 20)});
   }
 }
@@ -134,18 +143,16 @@ void stray_problems(const mds::StatusReport& status, std::vector<Problem>& out) 
     out.push_back(
         {"FOREIGN_OBJECTS",
          fmt::format(
-             "Data servers have {} objects of files that were never made here: either this "
-             "metadata "
-             "store is older than they are, or they are another system's (weft audit status).",
+             "Data servers have {} objects of files that were never made here: this metadata store "
+             "is older than they are, or they are another system's (weft audit status). Find out "
+             "which before files are made.",
              status.foreign_objects)});
   }
   if (status.strays > 0) {
-    out.push_back(
-        {"STRAYS",
-         fmt::format(
-             "Data servers have {} objects that no file needs: weft audit start removes them (with "
-             "--remove-strays after a restore).",
-             status.strays)});
+    out.push_back({"STRAYS", fmt::format("Data servers have {} objects that no file needs: weft "
+                                         "audit start removes them; after "
+                                         "a restore, weft audit start --remove-strays.",
+                                         status.strays)});
   }
 }
 
@@ -164,6 +171,16 @@ void restored_problems(const mds::StatusReport& status, std::vector<Problem>& ou
   }
 }
 
+// They cannot be taken back: what came long ago is no problem any more.
+void layout_error_problems(const mds::StatusReport& status, std::vector<Problem>& out) {
+  if (status.layout_errors == 0 || status.layout_error_age_ms >= kErrorsToldMs) return;
+  out.push_back({"LAYOUT_ERRORS",
+                 fmt::format("Clients reported {} errors at data servers, the last {} ago. weft "
+                             "layout show FILE, and \"layout error\" in the metadata server's log, "
+                             "say at which.",
+                             status.layout_errors, human_duration(status.layout_error_age_ms))});
+}
+
 void refused_problems(const mds::SystemReport& system, std::vector<Problem>& out) {
   for (const mds::RefusedReport& refused : system.status.refused) {
     const std::string when =
@@ -172,9 +189,8 @@ void refused_problems(const mds::SystemReport& system, std::vector<Problem>& out
       out.push_back(
           {"DS_STRANGER",
            fmt::format(
-               "Somebody at {} connects as a data server and does not register ({}): {}. If "
-               "that is one, "
-               "compare its key file and its version with this server's.",
+               "Somebody at {} connects as a data server and does not register ({}): {}. If that "
+               "is one, compare its key file and its version with this server's.",
                printable(refused.address), when, printable(refused.why))});
       continue;
     }
@@ -213,22 +229,18 @@ std::vector<Problem> health(const mds::SystemReport& system) {
     out.push_back(
         {"NO_DATA_SERVERS",
          "No data server has registered: clients can make files and folders but store no data. "
-         "Start weft-ds with this server's control address and key file."});
+         "weft token prints what to type on a machine with disks."});
   }
   for (const DataServerReport& server : system.data_servers) data_server_problems(server, out);
   const mds::StatusReport& status = system.status;
   if (status.oldest_recall_ms > 5000) {
     out.push_back({"RECALLS_SLOW",
-                   fmt::format("{} layout recalls have no answer, the oldest for {}. A client that "
-                               "does not answer is "
-                               "fenced when the recall's time is over.",
+                   fmt::format("{} layout recalls have no answer, the oldest for {}. weft clients "
+                               "lists the slowest client first. One that does not answer within "
+                               "Recall_Timeout is fenced.",
                                status.recalls_pending, human_duration(status.oldest_recall_ms))});
   }
-  if (status.layout_errors > 0) {
-    out.push_back(
-        {"LAYOUT_ERRORS", fmt::format("Clients reported {} errors at data servers (LAYOUTERROR).",
-                                      status.layout_errors)});
-  }
+  layout_error_problems(status, out);
   refused_problems(system, out);
   store_problems(status.store, out);
   scrub_problems(status.scrub, out);

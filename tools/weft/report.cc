@@ -89,10 +89,10 @@ std::string proxy_of(const DataServerReport& server) {
   return server.proxy == "none" ? "-" : server.proxy;
 }
 
-// How what goes through the metadata server goes on: "shared memory to 1, 3; tcp to 2".
+// How what goes through the metadata server goes on: "shared memory to 1, 3; rdma to 2; tcp to 4".
 std::string proxied_text(const std::vector<DataServerReport>& servers) {
   std::string out;
-  for (const char* transport : {"shared memory", "tcp"}) {
+  for (const char* transport : {"shared memory", "rdma", "tcp"}) {
     std::vector<std::string> ids;
     for (const DataServerReport& server : servers) {
       if (server.proxy == transport) ids.push_back(std::to_string(server.id));
@@ -225,15 +225,33 @@ void add_network(Table& table, const std::string& ds_id, const mds::NetworkRepor
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
 
-// A line for each address.
-void add_where(Table& table, const std::string& id, const DataServerReport& server) {
-  const bool seen = server.state != DsState::kUnknown;
-  table.add({id, or_dash(server.version), seen ? printable(server.store) : "-",
-             printable(proxy_of(server)), or_dash(transports_of(server.partners)),
-             server.addresses.empty() ? "" : printable(server.addresses.front())});
-  for (std::size_t i = 1; i < server.addresses.size(); ++i) {
-    table.add({"", "", "", "", "", printable(server.addresses[i])});
+// Where each data server's objects and it itself are, a line for each address. Addresses that have
+// no room beside the rest have a table of their own.
+std::string where_text(const std::vector<DataServerReport>& servers) {
+  constexpr std::size_t kBeside = 26;  // columns: all of IPv4, and what is short of IPv6
+  const bool beside = std::ranges::all_of(servers, [](const DataServerReport& server) {
+    return std::ranges::all_of(server.addresses, [](const std::string& address) {
+      return columns(printable(address)) <= kBeside;
+    });
+  });
+  std::vector<std::string> head{"ID", "VERSION", "STORE", "PROXY", "PARTNERS"};
+  if (beside) head.emplace_back("ADDRESSES");
+  Table where(std::move(head), {"VERSION", "STORE"});
+  Table apart({"ID", "ADDRESSES"});
+  for (const DataServerReport& server : servers) {
+    const bool seen = server.state != DsState::kUnknown;
+    const std::string id = std::to_string(server.id);
+    std::vector<std::string> row{id, or_dash(server.version), seen ? printable(server.store) : "-",
+                                 printable(proxy_of(server)),
+                                 or_dash(transports_of(server.partners))};
+    if (beside) row.push_back(server.addresses.empty() ? "" : printable(server.addresses[0]));
+    where.add(std::move(row));
+    for (std::size_t i = beside ? 1 : 0; i < server.addresses.size(); ++i) {
+      const std::string address = printable(server.addresses[i]);
+      beside ? where.add({"", "", "", "", "", address}) : apart.add({i == 0 ? id : "", address});
+    }
   }
+  return where.text() + (apart.empty() ? "" : "\n" + apart.text());
 }
 
 }  // namespace
@@ -243,8 +261,7 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"},
               {"NAME", "DOMAIN"});
   Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
-  Table where({"ID", "VERSION", "STORE", "PROXY", "PARTNERS", "ADDRESSES"}, {"STORE"});
-  Table networks({"ID", "NETWORK", "CLIENTS", "ADDRESSES"});
+  Table networks({"ID", "NETWORK", "CLIENTS", "ADDRESSES"}, {"NETWORK", "CLIENTS"});
   for (const DataServerReport& server : servers) {
     const bool seen = server.state != DsState::kUnknown;
     const bool runs = seen && server.state != DsState::kDown;
@@ -261,11 +278,10 @@ std::string data_servers_text(const std::vector<DataServerReport>& servers) {
              now(human_bytes(server.disk_available)), now(human_bytes(server.net_available)),
              known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
              known(short_count(server.errors))});
-    add_where(where, id, server);
     for (const mds::NetworkReport& network : server.networks) add_network(networks, id, network);
   }
   const std::string told = networks.empty() ? "" : "\n" + networks.text();
-  return which.text() + "\n" + how.text() + "\n" + where.text() + told +
+  return which.text() + "\n" + how.text() + "\n" + where_text(servers) + told +
          not_accepted_text(servers) + leaving_text(servers) + repairs_text(servers);
 }
 

@@ -125,7 +125,10 @@ int support_command(const Settings& settings, const std::string& file) {
   std::filesystem::remove_all(scratch, ignored);
   if (!names) return complain(names.error().describe());
   if (!packed) return complain(packed.error().describe());
-  if (packed->status != 0) return complain("tar: " + packed->output);
+  if (packed->status != 0) {
+    return complain("cannot write " + made + ": " +
+                    packed->output.substr(0, packed->output.find('\n')));
+  }
   if (settings.json) {
     print(Json{{"file", made}, {"parts", *names}});
   } else {

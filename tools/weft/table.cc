@@ -12,6 +12,7 @@ namespace weft::cli {
 namespace {
 
 bool is_number(std::string_view cell) {
+  if (cell.contains(';')) return false;
   return cell.empty() || cell == "-" || std::isdigit(static_cast<unsigned char>(cell.front())) != 0;
 }
 

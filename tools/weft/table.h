@@ -14,7 +14,8 @@ namespace weft::cli {
 constexpr std::size_t kScreenColumns = 80;
 
 // Columns as wide as their widest cell, two blanks between them, no lines drawn. Columns whose
-// cells below the head are all numbers (with a unit, perhaps) or "-" stand to the right.
+// cells below the head are all numbers (with a unit, perhaps) or "-" stand to the right. A number
+// with words behind a semicolon is text.
 class Table {
  public:
   // Where lines do not fit on a screen, columns under the heads in `shortened` get narrower, the

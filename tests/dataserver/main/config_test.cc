@@ -146,7 +146,8 @@ TEST_CASE("wrong types, wrong values and bad syntax name their line") {
   CHECK(error_of("[server]\nmemory_limit = \"1 MB\"\n").starts_with("ds.toml:2:"));
   CHECK(error_of("[cluster]\nmds = [\"mds1\"]\n") ==
         "ds.toml:2: cluster.mds: 'mds1' is not host:port");
-  CHECK(error_of("[server\n").starts_with("ds.toml:1:"));
+  CHECK(error_of("[server\n") ==
+        "ds.toml:1: Error while parsing table header: expected ']', saw '\\n'");
 }
 
 TEST_CASE("durations take units, as sizes do") {
@@ -165,7 +166,7 @@ TEST_CASE("durations take units, as sizes do") {
         "ds.toml:2: server.drain_seconds must be a number of seconds, or a string like \"30 s\", "
         "\"5 min\", \"7 d\"");
   CHECK(error_of("[server]\ndrain_seconds = \"1 h\"\n") ==
-        "ds.toml:2: server.drain_seconds: must be from 0 to 600");
+        "ds.toml:2: server.drain_seconds: must be from 0 s to 10 min");
   CHECK(parse_seconds("2 h") == 7200);
   for (const char* bad : {"", "s", "-1", "1 w", "0.5", "9223372036854775807 d"}) {
     CHECK_FALSE(parse_seconds(bad).has_value());
@@ -192,7 +193,7 @@ TEST_CASE("how long a partner may take, and how much it may be owed") {
   CHECK(config->mirror.window_bytes == std::size_t{1} << 20);
   CHECK(config->mirror.window_age == std::chrono::seconds(0));
   CHECK(error_of("[mirror]\ntimeout_seconds = 0\n") ==
-        "ds.toml:2: mirror.timeout_seconds: must be from 1 to 60");
+        "ds.toml:2: mirror.timeout_seconds: must be from 1 s to 1 min");
 }
 
 TEST_CASE("a list of one may be written without brackets") {

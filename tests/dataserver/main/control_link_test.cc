@@ -589,5 +589,41 @@ TEST_CASE("a fence waits for a target that did not answer a write") {
   CHECK(server->stop());
 }
 
+// Who asked for it has given it up: what is done after the fence is newer.
+TEST_CASE("a fence of the metadata server waits for what it asked to change before") {
+  test::TargetRig target_rig;
+  test::TargetChild target(target_rig);
+  ServerRig rig;
+  keep_objects_at(target_rig, rig);
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(kId, 1), 0, "before") == Status::NFS4_OK);
+  target.tell(SIGSTOP);
+  const auto given_up = [&](const auto& change) {
+    using Reply = std::remove_cvref_t<decltype(change)>::Reply;
+    const auto asked =
+        mds.ask<Reply>([&](auto done) { mds.server().call(kId, change, 100ms, std::move(done)); });
+    CHECK(asked.error() == Errc::kTimedOut);
+  };
+  const control::Range range{kServedObject, 0, 6};
+  SECTION("a hole") { given_up(control::Punch{range}); }
+  SECTION("a cut") { given_up(control::Truncate{kServedObject, 0}); }
+  SECTION("space") { given_up(control::Allocate{range}); }
+  SECTION("space of a share") { given_up(control::AllocateShare{range, {4096, 1, 0, 0}}); }
+  CHECK(mds.fence({{.object = kServedObject, .epoch = 1}}));  // clients do not wait for that
+  // No handle is refused by it.
+  auto fenced = std::async(std::launch::async, [&] {
+    return mds.fence(
+        {{.what = control::Fence::What::kClient, .client_id = control::kOwnClientId, .epoch = 0}});
+  });
+  CHECK(fenced.wait_for(500ms) == std::future_status::timeout);
+  target.tell(SIGCONT);
+  REQUIRE(fenced.get());
+  REQUIRE(client.write(rig.handle(kId, 1), 0, "behind") == Status::NFS4_OK);
+  CHECK(client.read(rig.handle(kId, 1), 0, 6).text == "behind");
+  CHECK(server->stop());
+}
+
 }  // namespace
 }  // namespace weft::ds

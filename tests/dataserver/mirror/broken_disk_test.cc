@@ -2,7 +2,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "rpc/base/log_limit.h"
 #include "tests/dataserver/mirror/mirror_rig.h"
+#include "tests/rpc/log_lines.h"
 
 namespace weft::ds {
 namespace {
@@ -183,6 +185,31 @@ TEST_CASE("memory that is short is no reason to leave a copy out") {
   }
   CHECK(read_late(rig) == Status::NFS4ERR_DELAY);
   CHECK(rig.authority.asked.empty());
+}
+
+TEST_CASE("copies that fail fill no log") {
+  rpc::test::LogLines log;
+  MirrorRig rig;
+  const auto late = rig.handle(Duplication::kServerAsync);
+  REQUIRE(rig.write(late, 0, "both").status == Status::NFS4_OK);
+  rig.servers.at(kSecond).door->refuse = Status::NFS4ERR_ACCESS;
+  rig.authority.error = Errc::kFenced;
+  constexpr int kOperations = 300;
+  int told = 0;
+  for (int i = 0; i < kOperations; ++i) {
+    CHECK(rig.write(late, 0, "x").status == Status::NFS4_OK);
+    rig.servers.at(kFirst).duplicator->unreadable(late, 0, 1, [&](bool out) { told += out; });
+  }
+  REQUIRE(rig.run_until([&] { return told == kOperations; }));
+  rig.settle();
+  std::map<std::string, std::size_t> lines;
+  for (const std::string& line : log.take()) ++lines[line.substr(0, line.find(" object="))];
+  for (const std::string kind : {"warning event=unreadable", "warning event=partner_refused ds=2",
+                                 "error event=copy_refused"}) {
+    INFO(kind);
+    CHECK(lines[kind] >= LogLimit::kAtOnce);
+    CHECK(lines[kind] <= LogLimit::kAtOnce + 50);  // a few a second
+  }
 }
 
 }  // namespace

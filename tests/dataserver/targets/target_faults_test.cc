@@ -20,18 +20,22 @@ constexpr std::uint64_t kBlocks = 24;
 constexpr std::size_t kBytes = std::size_t{64} << 10;
 
 // In rounds: each writes its letters over all blocks and commits, and has succeeded when the
-// verifiers of commit and writes agree, as an NFS client counts it.
+// verifiers of commit and writes agree, as an NFS client counts it. Each third one writes what is
+// to be stable instead, and has succeeded when all writes have.
 struct VerifiedLoad {
   [[nodiscard]] bool round(unsigned number) {
+    const bool stable = number % 3 == 0;
     std::vector<std::optional<Result<WriteResult>>> results(kBlocks);
     for (std::uint64_t i = 0; i < kBlocks; ++i) {
       std::vector<Buffer> data;
       data.push_back(runner.buffer(block(number, i)));
-      runner.any().write(kObject, i * kBytes, std::move(data), Stability::kUnstable,
+      runner.any().write(kObject, i * kBytes, std::move(data),
+                         stable ? Stability::kFileSync : Stability::kUnstable,
                          [&results, i](Result<WriteResult> r) { results[i] = std::move(r); });
     }
     REQUIRE(runner.eventually(
         [&] { return std::ranges::all_of(results, [](const auto& r) { return r.has_value(); }); }));
+    if (stable) return std::ranges::all_of(results, [](const auto& r) { return r->has_value(); });
     const auto committed = runner.commit(kObject);
     return committed && std::ranges::all_of(results, [&](const auto& result) {
              return *result && (*result)->verifier == *committed;

@@ -91,6 +91,10 @@ inline ds::LinkOptions quick_link() {
   return options;
 }
 
+inline ds::TargetAddress by_tcp(const ds::Target& target) {
+  return {.inet = layout::make_address("127.0.0.1", target.ports().at(0)).value()};
+}
+
 class RemoteRunner : public StoreCalls {
  public:
   RemoteRunner(const TargetRig& rig, const ds::TargetAddress& address,

@@ -2,7 +2,6 @@
 #include "dataserver/targets/target.h"
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,6 +21,7 @@ namespace weft::ds {
 namespace {
 
 using namespace std::chrono_literals;
+using test::by_tcp;
 using test::key_text;
 using test::quick_link;
 using test::RemoteRunner;
@@ -29,10 +29,6 @@ using test::TargetChild;
 using test::TargetRig;
 
 constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
-
-TargetAddress by_tcp(const Target& target) {
-  return {.inet = layout::make_address("127.0.0.1", target.ports().at(0)).value()};
-}
 
 TEST_CASE("a remote store behaves like strings in memory, by shared memory and by TCP") {
   const TargetRig rig;
@@ -93,174 +89,6 @@ TEST_CASE("a direct store reads and writes in lent memory") {
   RemoteRunner runner(rig, rig.local());
   CHECK(test::behaves_like_strings(runner));
   CHECK(runner.view().past_bytes == 0);
-}
-
-TEST_CASE("what is in the page cache is read past the target, where it can be") {
-  const TargetRig rig;
-  const auto target = rig.start();
-  const bool wanted = GENERATE(true, false);
-  LinkOptions options = quick_link();
-  options.prefer_shared_memory = GENERATE(true, false);
-  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
-  RemoteRunner runner(rig, address, options, 1, 'a', false, wanted ? 64 : 0);
-  CHECK(test::behaves_like_strings(runner));
-  const bool past = wanted && options.prefer_shared_memory;
-  CHECK((runner.view().past_bytes > 0) == past);
-  CHECK((runner.view().past_written > 0) == past);
-  CHECK((target->counts().readers + target->counts().writers > 0) == past);
-
-  REQUIRE(runner.remove(kObject));
-  REQUIRE(runner.write(kObject, 0, std::string(100'000, 'w')));
-  CHECK(runner.text(kObject, 0, 1) == "w");
-  const std::uint64_t asked = target->counts().reads;
-  CHECK(runner.text(kObject, 99'999, 10) == "w");
-  CHECK(runner.text(kObject, 0, 100'000) == std::string(100'000, 'w'));
-  CHECK(target->counts().reads - asked == (past ? 0 : 2));
-
-  const std::uint64_t written = target->counts().writes;
-  REQUIRE(runner.write(kObject, 50'000, std::string(100'000, 'x')));
-  CHECK(target->counts().writes - written == (past ? 0 : 1));
-  CHECK(runner.stat(kObject).value().size == 150'000);
-  REQUIRE(runner.write(kObject, 0, "stable", Stability::kFileSync));
-  CHECK(target->counts().writes - written == (past ? 1 : 2));
-}
-
-// Bytes of an object's file that are not at its disk yet; nullopt where the kernel does not tell.
-std::optional<std::uint64_t> dirty_bytes(const TargetRig& rig, const layout::ObjectId& object) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(rig.folder.path())) {
-    if (entry.path().filename() != layout::to_string(object)) continue;
-    const OwnedFd file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-    constexpr long kCachestatCall = 451;
-    const std::uint64_t range[2] = {0, 0};
-    std::uint64_t found[5] = {};
-    if (::syscall(kCachestatCall, file.get(), range, found, 0) != 0) return {};
-    return (found[1] + found[2]) * 4096;
-  }
-  return {};
-}
-
-// Writes until bytes are seen that are not at the disk: the kernel may have brought them there
-// itself.
-bool left_dirty(const TargetRig& rig, RemoteRunner& runner, const std::string& bytes) {
-  for (int i = 0; i < 10; ++i) {
-    if (!runner.write(kObject, 0, bytes)) return false;
-    if (dirty_bytes(rig, kObject) > 0) return true;
-  }
-  return false;
-}
-
-TEST_CASE("what was written past a target is synced by its commit, and when the writer leaves") {
-  const TargetRig rig;
-  const auto target = rig.start();
-  auto runner = std::make_unique<RemoteRunner>(rig, rig.local());
-  REQUIRE(runner->write(kObject, 0, "weft"));
-  REQUIRE(runner->commit(kObject));
-  if (!dirty_bytes(rig, kObject)) SKIP("this kernel does not tell what is dirty");
-  CHECK(dirty_bytes(rig, kObject) == 0);
-  REQUIRE(runner->write(kObject, 0, std::string(100'000, 'w')));
-  REQUIRE(runner->view().past_written == 100'000);
-  CHECK(left_dirty(rig, *runner, std::string(100'000, 'w')));
-  REQUIRE(runner->commit(kObject));
-  CHECK(dirty_bytes(rig, kObject) == 0);
-  CHECK(left_dirty(rig, *runner, "gone"));
-  runner.reset();
-  const auto end = std::chrono::steady_clock::now() + 10s;
-  while (dirty_bytes(rig, kObject) != 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(10ms);
-  }
-  CHECK(dirty_bytes(rig, kObject) == 0);
-}
-
-// A disk that is slow to sync what was written past the target, and then says that it was lost.
-class SlowToSync final : public Faults {
- public:
-  [[nodiscard]] bool allows_past() const override { return true; }
-  int past_sync_error() override {
-    asked = true;
-    for (int i = 0; i < 10'000 && !go_on; ++i) std::this_thread::sleep_for(1ms);
-    return EIO;
-  }
-  std::atomic<bool> asked{false};
-  std::atomic<bool> go_on{false};
-};
-
-TEST_CASE("a data server is greeted when what it wrote past the target before is synced or lost") {
-  const TargetRig rig;
-  SlowToSync disk;
-  ds::TargetConfig config = rig.config();
-  config.store.faults = &disk;
-  const auto target = Target::open(config).value();
-  auto gone = std::make_unique<RemoteRunner>(rig, rig.local());
-  REQUIRE(gone->write(kObject, 0, "once"));
-  const WriteVerifier before = gone->write(kObject, 0, "more").value().verifier;
-  REQUIRE(gone->view().past_written == 4);
-  gone.reset();
-  RemoteRunner next(rig, rig.local());
-  REQUIRE(next.eventually([&] { return disk.asked.load(); }));
-  next.run_for(300ms);
-  CHECK(next.view().connections == 0);
-  disk.go_on = true;
-  REQUIRE(next.eventually([&] { return next.view().connections == 1; }));
-  CHECK(next.any().verifier() != before);
-}
-
-TEST_CASE("a target stopped in order has lost nothing, as far as it knows what was written") {
-  const TargetRig rig;
-  auto target = rig.start();
-  const bool past = GENERATE(true, false);
-  RemoteRunner runner(rig, rig.local(), quick_link(), 1, 'a', false, past ? 64 : 0);
-  REQUIRE(runner.write(kObject, 0, "once"));
-  const WriteVerifier before = runner.write(kObject, 0, "more").value().verifier;
-  REQUIRE((runner.view().past_written > 0) == past);
-  REQUIRE(target->stop());
-  target.reset();
-  target = rig.start();
-  CHECK((runner.commit(kObject).value() == before) != past);
-  CHECK(runner.text(kObject, 0, 10) == "more");
-}
-
-// Removed files that are open in this process.
-std::size_t removed_and_open() {
-  std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
-    if (file.contains("/objects/") && file.ends_with("(deleted)")) ++count;
-  }
-  return count;
-}
-
-TEST_CASE("an object that is removed keeps no space, though it was read past its target") {
-  const TargetRig rig;
-  const auto target = rig.start();
-  RemoteRunner runner(rig, rig.local());
-  REQUIRE(runner.write(kObject, 0, "once"));
-  CHECK(runner.text(kObject, 0, 10) == "once");
-  REQUIRE(runner.view().past_bytes == 4);
-  REQUIRE(runner.remove(kObject));
-  // Before it is looked for again, which would find out too.
-  CHECK(runner.eventually([] { return removed_and_open() == 0; }));
-  CHECK(runner.read(kObject, 0, 10).error() == Errc::kNotFound);
-  REQUIRE(runner.write(kObject, 0, "again"));
-  CHECK(runner.text(kObject, 0, 10) == "again");
-}
-
-TEST_CASE("when a target goes, what it handed over is not read any more") {
-  const TargetRig rig;
-  auto target = rig.start();
-  RemoteRunner runner(rig, rig.local());
-  REQUIRE(runner.write(kObject, 0, "weft"));
-  CHECK(runner.text(kObject, 0, 10) == "weft");
-  const std::uint64_t past = runner.view().past_bytes;
-  REQUIRE(past == 4);
-  REQUIRE(target->stop());
-  target.reset();
-  REQUIRE(runner.eventually([&] { return runner.view().connected == 0; }));
-  target = rig.start();
-  CHECK(runner.text(kObject, 0, 10) == "weft");  // asked for
-  CHECK(runner.view().past_bytes == past);
-  CHECK(runner.text(kObject, 0, 10) == "weft");
-  CHECK(runner.view().past_bytes == past + 4);
 }
 
 TEST_CASE("on the same machine an address turns into shared memory by itself") {
@@ -409,6 +237,35 @@ TEST_CASE("a target says which keys it has, anew when they change, while it is t
   CHECK(runner.view().keys().empty());
 }
 
+TEST_CASE("a target says which version and options it has, anew when it read its file again") {
+  const TargetRig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  const auto says = [&](const std::string& name, const std::string& value, bool is_default) {
+    return runner.eventually([&] {
+      const auto told = runner.remote().about();
+      if (!told || told->version.empty()) return false;
+      return std::ranges::any_of(told->options.options, [&](const rpc::control::Option& one) {
+        return one.name == name && one.value == value && (one.by_default == value) == is_default;
+      });
+    });
+  };
+  CHECK(says("target.threads", "2", false));
+  CHECK(says("target.drain_seconds", "10 s", true));
+  TargetConfig next = rig.config();
+  next.drain = 7s;
+  next.threads = 3;
+  target->reload(next);
+  CHECK(says("target.drain_seconds", "7 s", false));
+  CHECK(says("target.threads", "2", false));  // that needs a restart
+  REQUIRE(target->stop());
+  target.reset();
+  CHECK(runner.eventually([&] {
+    const auto told = runner.remote().about();
+    return !told && told.error() == Errc::kUnreachable;
+  }));
+}
+
 TEST_CASE("a connection with nothing to do stays, however short the silence is that is allowed") {
   const TargetRig rig;
   const auto target = rig.start();
@@ -541,6 +398,14 @@ TEST_CASE("a target's configuration names what is wrong with it") {
   CHECK(check_target_config(cached));
   cached.store.mode = IoMode::kBuffered;
   CHECK_FALSE(check_target_config(cached));
+  const std::vector<rpc::control::Option> told = target_options(*good).options;
+  const auto tells = [&](rpc::control::Option one) {
+    return std::ranges::find(told, one) != told.end();
+  };
+  CHECK(tells({"target.socket_mode", "0600", "0660"}));
+  CHECK(tells({"target.users", "0, 1000", ""}));
+  CHECK(tells({"target.listen", "192.0.2.1:9640", ""}));
+  CHECK(tells({"cluster.key_file", "/etc/weft/key", ""}));
 }
 
 TEST_CASE("a target with a cache answers from it, but for who wants to see the disk") {

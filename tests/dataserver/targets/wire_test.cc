@@ -111,6 +111,9 @@ TEST_CASE("the bytes of requests") {
   CHECK(hex_of(TargetRequest{.op = TargetOp::kKeys, .tag = 77}) ==
         "0000000d000000000000004d00000000000000000000000000000000000000000000000000000000"
         "000000000000000000000000");
+  CHECK(hex_of(TargetRequest{.op = TargetOp::kAbout, .tag = 77}) ==
+        "0000000e000000000000004d00000000000000000000000000000000000000000000000000000000"
+        "000000000000000000000000");
 }
 
 TEST_CASE("the bytes of responses") {
@@ -149,6 +152,11 @@ TEST_CASE("the bytes of responses") {
   CHECK(hex_of(keys) ==
         "0000000d000000000000004d0000000000000000000000060000000200000000000000"
         "01fffffffffffffffe");
+  TargetResponse about = response(TargetOp::kAbout);
+  about.about = {.version = "1.2", .options = {{{"store.path", "/t", ""}}}};
+  CHECK(hex_of(about) ==
+        "0000000e000000000000004d00000000000000000000000600000003312e3200000000010000000a"
+        "73746f72652e706174680000000000022f74000000000000");
   TargetResponse refused = response(TargetOp::kWrite);
   refused.good = false;
   refused.error = Errc::kNoSpace;

@@ -63,7 +63,7 @@ struct ClusterFixture {
   }
   bool await_up(std::uint32_t ds_id) {
     for (int i = 0; i < 2000; ++i) {
-      if (cluster->registry().is_connected(ds_id)) return true;
+      if (cluster->registry().reach(ds_id) == Reach::kHere) return true;
       std::this_thread::sleep_for(5ms);
     }
     return false;

@@ -42,6 +42,21 @@ TEST_CASE("one data server's failure is the call's, and one that is away too") {
         }).error() == Errc::kUnreachable);
 }
 
+TEST_CASE("a data server whose store is gone is asked for no change of an object") {
+  ClusterFixture f;
+  f.run(1);
+  {
+    const std::lock_guard lock(f.servers[0]->mutex);
+    f.servers[0]->trouble = "the disk does not answer";
+    f.servers[0]->hold_cuts = true;
+  }
+  while (!f.cluster->registry().has_stopped(1)) std::this_thread::sleep_for(5ms);
+  CHECK(await_change([&](Finished<void> done) {
+          f.cluster->objects().truncate(map_over({1}), kObject, 5000, std::move(done));
+        }).error() == Errc::kUnreachable);
+  CHECK(f.servers[0]->cuts_held() == 0);
+}
+
 TEST_CASE("a fence reaches a data server that was away, when it comes back") {
   ClusterFixture f;
   f.run(2);
@@ -82,6 +97,43 @@ TEST_CASE("what earlier runs of the metadata server sent is fenced before the le
   leased.get_future().get();
   CHECK(epoch_at_lease == 7);
   CHECK(f.cluster->registry().has_fences(1));
+}
+
+TEST_CASE("what earlier runs sent does not come after a cut, or into a hole") {
+  ClusterFixture f;
+  f.run(1);
+  f.servers[0]->disconnect();
+  f.cluster.reset();
+  f.boot = control::mds_boot(7, 1234);
+  f.cluster = f.start();
+  const auto truncate = [&] {
+    return await_change([&](Finished<void> done) {
+      f.cluster->objects().truncate(map_over({1}), kObject, 1500, std::move(done));
+    });
+  };
+  const auto punch = [&] {
+    return await_change([&](Finished<void> done) {
+      f.cluster->objects().punch(map_over({1}), kObject, 0, 100, std::move(done));
+    });
+  };
+  f.servers[0]->hold_fences = true;
+  f.servers[0]->connect(f.cluster->address().port);
+  while (!f.servers[0]->holds_fences()) std::this_thread::sleep_for(1ms);
+  CHECK(truncate().error() == Errc::kUnreachable);
+  CHECK(punch().error() == Errc::kUnreachable);
+  CHECK(f.cluster->registry().reach(1) == Reach::kWait);
+  {
+    const std::lock_guard lock(f.servers[0]->mutex);
+    CHECK(f.servers[0]->sizes.empty());
+    CHECK(f.servers[0]->ranges.empty());
+  }
+  std::promise<void> up;
+  f.cluster->on_server_up([&](std::uint32_t) { up.set_value(); });
+  f.servers[0]->let_fences_go();
+  up.get_future().get();
+  CHECK(f.cluster->registry().reach(1) == Reach::kHere);
+  CHECK(truncate());
+  CHECK(punch());
 }
 
 TEST_CASE("a data server that stays away is fenced when its lease has ended") {

@@ -13,6 +13,7 @@
 #include "layout/net_address.h"
 #include "rpc/control/client.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/target_options.h"
 
 namespace weft::mds {
 
@@ -69,12 +70,13 @@ class FakeServer final : public control::ClientEvents {
       identity_.ds_id = answer.ds_id;
       identity_.state = control::next_state(identity_.state, identity_.boot);
     }
-    on_fence({answer.fences}, std::move(done));
+    raise(answer.fences);
+    done({});
   }
   void on_disconnected(const Error&) override {}
   control::Heartbeat heartbeat() override {
     const std::lock_guard lock(mutex);
-    return {.space = space, .state = identity_.state};
+    return {.space = space, .trouble = trouble, .state = identity_.state};
   }
   void on_lease(TimePoint, std::chrono::seconds length) override {
     if (length.count() == 0) return;
@@ -109,6 +111,15 @@ class FakeServer final : public control::ClientEvents {
           if (!target_keys) return done(fail(Errc::kNotSupported, "an older data server"));
           done(control::HeldByTargets{*target_keys});
         });
+    table.on<control::GetAboutTarget>(
+        [this](control::GetAboutTarget request, Done<control::AboutTarget> done) {
+          const std::lock_guard lock(mutex);
+          if (!about_targets) return done(fail(Errc::kNotSupported, "an older data server"));
+          control::AboutTarget told;
+          if (request.at < about_targets->size()) told = (*about_targets)[request.at];
+          told.targets = static_cast<std::uint32_t>(about_targets->size());
+          done(std::move(told));
+        });
     table.on<control::GetSegments>([this](control::GetSegments, Done<control::SegmentCounts> done) {
       const std::lock_guard lock(mutex);
       if (!segments) return done(fail(Errc::kNotFound, "it keeps no segments"));
@@ -130,12 +141,36 @@ class FakeServer final : public control::ClientEvents {
   void on_fence(control::FenceRequest request, Done<void> done) {
     {
       const std::lock_guard lock(mutex);
-      for (const auto& fence : request.fences) {
-        const bool object = fence.what == control::Fence::What::kObject;
-        (object ? epochs[fence.object.fileid] : client_epochs[fence.client_id]) = fence.epoch;
+      if (hold_fences) {
+        held_fences.emplace_back(std::move(request), std::move(done));
+        return;
       }
     }
+    raise(request.fences);
     done({});
+  }
+  bool holds_fences() {
+    const std::lock_guard lock(mutex);
+    return !held_fences.empty();
+  }
+  void let_fences_go() {
+    std::vector<std::pair<control::FenceRequest, Done<void>>> fences;
+    {
+      const std::lock_guard lock(mutex);
+      hold_fences = false;
+      fences.swap(held_fences);
+    }
+    for (auto& [request, done] : fences) {
+      raise(request.fences);
+      done({});
+    }
+  }
+  void raise(const std::vector<control::Fence>& fences) {
+    const std::lock_guard lock(mutex);
+    for (const auto& fence : fences) {
+      const bool object = fence.what == control::Fence::What::kObject;
+      (object ? epochs[fence.object.fileid] : client_epochs[fence.client_id]) = fence.epoch;
+    }
   }
   void on_truncate(control::Truncate request, Done<control::ObjectStat> done) {
     const std::lock_guard lock(mutex);
@@ -188,8 +223,13 @@ class FakeServer final : public control::ClientEvents {
   void change(const control::Range& range, Done<void> done) {
     const std::lock_guard lock(mutex);
     if (fault) return done(fail(*fault, "the disk"));
+    if (silent) return held_ranges.push_back(std::move(done));
     ranges.push_back(range);
     done({});
+  }
+  bool holds_range() {
+    const std::lock_guard lock(mutex);
+    return !held_ranges.empty();
   }
   int jobs() const { return jobs_; }
 
@@ -203,11 +243,19 @@ class FakeServer final : public control::ClientEvents {
   std::vector<std::uint64_t> keys;  // that it says it has; none: it does not know the question
   // Likewise, of its targets; nothing: it does not know the question.
   std::optional<std::vector<control::TargetKeys>> target_keys;
+  std::optional<std::vector<control::AboutTarget>> about_targets;
   control::Space space;       // that its heartbeats tell
+  std::string trouble;        // likewise: its store is not there
   std::optional<Errc> fault;  // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;
   std::vector<std::move_only_function<void()>> held_cuts;
+  // Holes and allocations are not answered.
+  bool silent = false;
+  std::vector<Done<void>> held_ranges;
+  // Fences that it is told wait, until let_fences_go().
+  bool hold_fences = false;
+  std::vector<std::pair<control::FenceRequest, Done<void>>> held_fences;
   // Likewise questions for the size of objects, until answer_stats().
   bool hold_stats = false;
   std::vector<std::move_only_function<void()>> held_stats;

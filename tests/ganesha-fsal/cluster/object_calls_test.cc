@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <future>
 
 #include "tests/ganesha-fsal/cluster/cluster_fixture.h"
 
@@ -30,9 +31,15 @@ struct Copies : ClusterFixture {
       cluster->objects().stat(map, kObject, std::move(done), silent);
     });
   }
+  Result<> punch() {
+    return await_change([&](Finished<void> done) {
+      cluster->objects().punch(map, kObject, 100, 1500, std::move(done));
+    });
+  }
+  bool late(std::uint32_t id) { return cluster->registry().given_up()->has({id, kObject}); }
   void away(std::uint32_t id) {
     servers[id - 1]->disconnect();
-    for (int i = 0; i < 2000 && cluster->registry().is_connected(id); ++i) {
+    for (int i = 0; i < 2000 && cluster->registry().reach(id) == Reach::kHere; ++i) {
       std::this_thread::sleep_for(5ms);
     }
   }
@@ -77,6 +84,37 @@ TEST_CASE_METHOD(Copies,
 TEST_CASE_METHOD(Copies, "a change fails without a current copy's server") {
   away(3);
   CHECK(truncate(1500).error() == Errc::kUnreachable);
+  CHECK_FALSE(late(3));  // it was not sent
+}
+
+TEST_CASE_METHOD(Copies,
+                 "a change whose connection breaks may come late until a fence is answered") {
+  FakeServer& server = *servers[2];
+  {
+    const std::lock_guard lock(server.mutex);
+    server.silent = true;
+  }
+  auto hole = std::async(std::launch::async, [&] { return punch(); });
+  while (!server.holds_range()) std::this_thread::sleep_for(5ms);
+  away(3);
+  CHECK(hole.get().error() == Errc::kUnreachable);
+  CHECK(late(3));
+  CHECK_FALSE(late(4));
+  {
+    const std::lock_guard lock(server.mutex);
+    server.silent = false;
+    server.hold_fences = true;
+    server.held_ranges.clear();
+  }
+  server.connect(cluster->address().port);
+  REQUIRE(await_up(3));
+  while (!server.holds_fences()) std::this_thread::sleep_for(5ms);
+  CHECK(late(3));
+  CHECK(punch().error() == Errc::kBusy);
+  CHECK(server.ranges.empty());
+  server.let_fences_go();
+  while (late(3)) std::this_thread::sleep_for(5ms);
+  CHECK(punch());
 }
 
 TEST_CASE_METHOD(Copies, "one current copy of a stripe says where its data is") {

@@ -313,10 +313,10 @@ TEST_CASE("up, suspect and down follow the heartbeats") {
   const auto state = [&] { return f.registry->find(1)->state; };
   CHECK(state() == ServerState::kSuspect);
   f.registry->connected(1);
-  CHECK_FALSE(f.registry->is_connected(1));  // its fences may not be in force yet
+  CHECK(f.registry->reach(1) != Reach::kHere);  // its fences may not be in force yet
   CHECK(f.registry->heartbeat(1, {}).first_of == 1);
   CHECK(f.registry->heartbeat(1, {}).first_of == 0);
-  CHECK(f.registry->is_connected(1));
+  CHECK(f.registry->reach(1) == Reach::kHere);
   CHECK(state() == ServerState::kUp);
   f.now += 3s;
   CHECK(state() == ServerState::kUp);
@@ -397,7 +397,7 @@ TEST_CASE("one whose store is not there has stopped serving, until it has caught
   CHECK(f.registry->reach(1) == Reach::kGone);
   CHECK(f.registry->find(1)->state == ServerState::kDown);
   CHECK(f.registry->find(1)->last.trouble == gone.trouble);
-  CHECK_FALSE(f.registry->is_connected(1));
+  CHECK(f.registry->reach(1) != Reach::kHere);
   CHECK(f.registry->candidates().at(0).state == ServerState::kDown);
   CHECK(f.registry->has_stopped(1));
   CHECK(f.registry->lapse(1));  // whatever is recorded now, it has before it serves again

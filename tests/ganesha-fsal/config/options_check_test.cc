@@ -109,9 +109,9 @@ TEST_CASE("durations and sizes have units, as in other configuration files") {
         "");
   CHECK(error_of(R"(Inline = "16K"; Metadata_Timeout = "60";)") == "");
   CHECK(error_of("Scrub_Every = \"2 w\";") ==
-        "g.conf:6: Scrub_Every = 2 w: must be 0 s to 31622400 s, or the number of seconds");
+        "g.conf:6: Scrub_Every = 2 w: must be 0 s to 366 d, or the number of seconds");
   CHECK(error_of("Metadata_Timeout = \"2 h\";") ==
-        "g.conf:6: Metadata_Timeout = 2 h: must be 5 s to 3600 s, or the number of seconds");
+        "g.conf:6: Metadata_Timeout = 2 h: must be 5 s to 1 h, or the number of seconds");
   // Not a whole number of what is counted.
   CHECK(error_of("Resync_Rate = \"100 KiB\";") ==
         "g.conf:6: Resync_Rate = 100 KiB: must be 0 to 1 TiB, or the number of MiB");

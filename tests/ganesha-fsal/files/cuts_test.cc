@@ -107,6 +107,25 @@ TEST_CASE_METHOD(CutsTest, "a cut that is made good twice at once cuts nothing w
   CHECK(grant(f, kOther, Access::kReadWrite));
 }
 
+TEST_CASE_METHOD(CutsTest, "cuts that a data server does not answer keep nobody else waiting") {
+  std::vector<FileId> files{f};
+  for (const char* name : {"g", "h"}) {
+    files.push_back(file(kRootFileId, name));
+    REQUIRE(grant(files.back(), kOwn, Access::kReadWrite));
+    server->data().layout_ended(files.back(), kOwn, Access::kReadWrite, false);
+  }
+  break_disk(Errc::kBusy);
+  AttributeChange change;
+  change.size = 10;
+  for (const FileId one : files) {
+    REQUIRE_FALSE(server->data().set_attributes(kSuperuser, one, change, kOwn));
+  }
+  break_disk(std::nullopt);
+  hold_cuts(true);
+  server->data().catch_up();
+  CHECK(holder->cuts_held() == 1);  // of one file: the others come with later rounds
+}
+
 TEST_CASE_METHOD(CutsTest, "of two truncates at once one comes after the other") {
   REQUIRE(grant(f, kOwn, Access::kReadWrite));
   hold_cuts(true);

@@ -252,12 +252,21 @@ TEST_CASE_METHOD(FileIoTest, "a large file uses what its objects do, as far as t
   policy.copies = 1;
   REQUIRE(write(0, pattern(1000, 1)));
   InodeAttributes file = attributes(f);
-  CHECK(server->data().space_used(file).bytes == 4096);
-  file.size = FileData::kLargeFile + 1;
-  const auto used = server->data().space_used(file);
+  Clock::time_point now{};
+  UsedSpace space({.files = server->files(),
+                   .names = server->names(),
+                   .cluster = server->cluster(),
+                   .now = [&] { return now; }});
+  CHECK(space.of(file).bytes == 4096);
+  file.size = UsedSpace::kLargeFile + 1;
+  const auto used = space.of(file);
   CHECK(used.now);
   CHECK(used.bytes < 4096);
-  CHECK_FALSE(server->data().space_used(file).now);  // not asked for again at once
+  const auto again = space.of(file);
+  CHECK_FALSE(again.now);  // not asked for again at once
+  CHECK(again.bytes == used.bytes);
+  now += 1s;
+  CHECK(space.of(file).now);
 }
 
 TEST_CASE_METHOD(FileIoTest, "a hole is punched at both copies while nobody writes") {

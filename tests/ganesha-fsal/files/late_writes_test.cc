@@ -1,4 +1,5 @@
-// Writes through the metadata server that were given up, and may be carried out late.
+// What the metadata server has sent to data servers and given up, and may be carried out late.
+#include <catch2/generators/catch_generators.hpp>
 #include <future>
 
 #include "tests/ganesha-fsal/files/file_io_fixture.h"
@@ -30,6 +31,58 @@ struct LateWrite : FileIoTest {
 
   std::uint32_t at = 0;
   std::future<Result<ProxyIo::WriteResult>> late;
+};
+
+// A hole or a cut that its data server does not answer; nor a fence, until the test says so.
+struct LateChange : FileIoTest {
+  LateChange() : FileIoTest(Waits{.proxy_timeout = 1s}) {
+    policy.copies = 1;
+    REQUIRE(write(0, pattern(100, 1)));
+    at = map().copies[0].ds_ids[0];
+    FakeServer& server = *control[at - 1];
+    const std::lock_guard lock(server.mutex);
+    server.silent = true;
+    server.hold_cuts = true;
+    server.hold_fences = true;
+  }
+  ~LateChange() {
+    if (late.valid()) late.wait();
+  }
+  void begin(std::function<Result<>()> change) {
+    late = std::async(std::launch::async, std::move(change));
+  }
+  void begin_hole() {
+    begin([this] { return server->data().punch(f, 0, 50); });
+    REQUIRE(await_that([&] { return control[at - 1]->holds_range(); }));
+  }
+  void begin_cut() {
+    begin([this]() -> Result<> {
+      if (auto cut = truncate(10, 5); !cut) return fail(cut.error().code, cut.error().text);
+      return {};
+    });
+    REQUIRE(await_that([&] { return control[at - 1]->cuts_held() == 1; }));
+  }
+  // The data server has ended what was sent before.
+  void settle() {
+    {
+      FakeServer& server = *control[at - 1];
+      const std::lock_guard lock(server.mutex);
+      server.silent = false;
+      server.hold_cuts = false;
+      server.hold_fences = false;
+    }
+    control[at - 1]->let_fences_go();
+    REQUIRE(await_that([&] { return !is_late(); }));
+  }
+  [[nodiscard]] bool is_late() {
+    return server->proxy().unsettled(names->object_of(f, map()), map());
+  }
+  [[nodiscard]] bool ends_within(std::chrono::milliseconds time) {
+    return late.wait_for(time) == std::future_status::ready;
+  }
+
+  std::uint32_t at = 0;
+  std::future<Result<>> late;
 };
 
 }  // namespace
@@ -112,6 +165,57 @@ TEST_CASE_METHOD(LateWrite, "an object is not removed before a write that would 
   CHECK(server->data().may_change(removal));  // and it may be carried out yet
   nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
   CHECK(await_that([&] { return !server->data().may_change(removal); }));
+}
+
+TEST_CASE_METHOD(LateChange, "layouts that are out when a hole or a cut may come late are ended") {
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  const bool by_holder = GENERATE(false, true);
+  CAPTURE(by_holder);
+  if (by_holder) {
+    begin_cut();
+  } else {
+    begin_hole();
+  }
+  REQUIRE(await_that([&] { return is_late(); }));
+  REQUIRE(await_that([&] { return server->layouts().recalled(f, 5, layout::Access::kReadWrite); }));
+  // Who is told of the failure could have newer bytes written under the layout.
+  CHECK_FALSE(ends_within(300ms));
+  SECTION("by their holders") { server->layouts().returned(f, 5, layout::Access::kReadWrite); }
+  SECTION("or it is settled before") { settle(); }
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+}
+
+TEST_CASE_METHOD(LateChange, "while a hole may be made late nobody writes or changes the file") {
+  begin_hole();
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+  REQUIRE(is_late());
+  CHECK(grant(f, 5, layout::Access::kReadWrite).error() == Errc::kLayoutTryLater);
+  CHECK(write_at(f, 0, pattern(100, 2)).error() == Errc::kTimedOut);
+  CHECK(server->data().punch(f, 0, 50).error() == Errc::kBusy);
+  CHECK(server->data().allocate(f, 0, 50, policy).error() == Errc::kBusy);
+  CHECK(server->data().hold_unused(f, map()).error() == Errc::kBusy);
+  CHECK(read(0, 100) == pattern(100, 1));
+  CHECK(truncate(10, 5).error() == Errc::kBusy);
+  CHECK(control[at - 1]->cuts_held() == 0);
+  settle();
+  REQUIRE(truncate(10, 5));
+  REQUIRE(write(0, pattern(100, 2)));
+  CHECK(grant(f, 5, layout::Access::kReadWrite));
+}
+
+TEST_CASE_METHOD(LateChange, "a cut that may come late is not made again before it has") {
+  begin_cut();
+  REQUIRE(ends_within(15s));
+  CHECK(late.get().error() == Errc::kTimedOut);
+  REQUIRE(is_late());
+  server->data().catch_up();
+  CHECK(truncate(10, 5).error() == Errc::kBusy);
+  CHECK(control[at - 1]->cuts_held() == 1);
+  settle();
+  REQUIRE(truncate(10, 5));
+  CHECK(control[at - 1]->sizes[f] == 10);
 }
 
 }  // namespace weft::mds

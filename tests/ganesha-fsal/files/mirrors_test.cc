@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <future>
 
 #include "tests/ganesha-fsal/files/mirrors_fixture.h"
 
@@ -196,6 +197,28 @@ TEST_CASE_METHOD(MirrorsTest, "a leader is left out: another leads when its forw
   CHECK(target->map.object_epoch == epoch());
   CHECK(missed(3, 1));  // what it misses from here on is told by the new one
   check_clean();
+}
+
+TEST_CASE_METHOD(MirrorsTest, "who begins to write waits as long as he says") {
+  grant_write(5);
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
+  layouts.returned(f, 5, Access::kReadWrite);
+  CHECK(begin().error() == Errc::kBusy);  // as long as patience is
+  REQUIRE(fences.size() == 2);
+  auto target = std::async(std::launch::async, [this] {
+    return mirrors->begin_write(f, make(), Mirrors::Use::kWrite, Clock::now() + 1h);
+  });
+  CHECK(target.wait_for(500ms) == std::future_status::timeout);  // patience is over
+  SECTION("for what is under way") {
+    fences[0].done({});
+    const auto begun = target.get();
+    REQUIRE(begun);
+    CHECK(begun->leads == Leads{1, 0});
+  }
+  SECTION("but not when the server stops") {
+    mirrors->stop();
+    CHECK(target.get().error() == Errc::kBusy);
+  }
 }
 
 TEST_CASE_METHOD(MirrorsTest, "the last current copy is not left out") {

@@ -22,13 +22,15 @@ inline constexpr std::uint32_t kUnit = 64 * 1024;
 // server stripes + 1 the first of copy 1, and so on.
 struct ProxyFixture {
   static constexpr std::uint32_t kBootEpoch = 7;
-  // near: all on one machine.
+  // near: all on one machine. boot: of the metadata server; 0: nothing says which run this is.
   explicit ProxyFixture(std::uint32_t stripes, std::uint32_t copies = 1,
-                        std::chrono::milliseconds call_timeout = 5s, bool near_by = false)
+                        std::chrono::milliseconds call_timeout = 5s, bool near_by = false,
+                        std::uint64_t boot = 0)
       : near(near_by), pool(256U << 20, near ? shared_arena() : nullptr) {
     threads.start();
     RegistryOptions options;
     options.cluster.fill(std::byte{1});
+    options.boot = boot;
     registry = std::move(*Registry::open(store, options));
     file.map.copies.resize(copies);
     for (std::uint32_t id = 1; id <= stripes * copies; ++id) {

@@ -196,6 +196,25 @@ TEST_CASE("a write that was given up is not carried out over a later one") {
   }
 }
 
+TEST_CASE("a write waits until its data server has fenced what earlier runs sent") {
+  ProxyFixture f(1, 1, 60s, false, control::mds_boot(ProxyFixture::kBootEpoch, 1234));
+  const auto data = pattern(1000, 1);
+  auto written = std::async(std::launch::async, [&] { return f.write(0, data); });
+  f.set_size(1000);
+  CHECK(f.read(0, 1000));  // that waits for nothing
+  CHECK(written.wait_for(0s) == std::future_status::timeout);
+  {
+    const std::lock_guard lock(f.objects(1).mutex);
+    CHECK(f.objects(1).writes == 0);
+  }
+  const std::vector<control::Fence> earlier{{.what = control::Fence::What::kClient,
+                                             .client_id = control::kOwnClientId,
+                                             .epoch = ProxyFixture::kBootEpoch}};
+  REQUIRE(f.registry->fences_done(1, earlier));
+  CHECK(written.get());
+  CHECK(f.bytes(0, 1000) == data);
+}
+
 TEST_CASE("handles tell which run of the metadata server they are of") {
   const std::uint32_t copies = GENERATE(1, 2);
   ProxyFixture f(1, copies);

@@ -151,9 +151,9 @@ class RepairTest : public NamespaceTest {
     limits.first_rest = std::chrono::milliseconds(20);
     limits.longest_rest = std::chrono::milliseconds(80);
     limits.idle = std::chrono::milliseconds(10);
-    limits.poll_first = std::chrono::milliseconds(1);
-    limits.poll_most = limits.busy_most = std::chrono::milliseconds(5);
-    limits.give_up = std::chrono::milliseconds(50);
+    limits.jobs.poll_first = std::chrono::milliseconds(1);
+    limits.jobs.poll_most = limits.jobs.busy_most = std::chrono::milliseconds(5);
+    limits.jobs.give_up = std::chrono::milliseconds(50);
     repairer = std::make_unique<Repairer>(
         Repairer::Parts{.names = *names,
                         .servers = servers,

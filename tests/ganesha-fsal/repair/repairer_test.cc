@@ -208,7 +208,7 @@ TEST_CASE_METHOD(RepairTest, "of each copy it is said what its repair waits for"
   Repairer::Limits limits;
   limits.per_server = 1;
   limits.small = 0;
-  limits.bytes_per_second = 5 * kMi;
+  limits.jobs.bytes_per_second = 5 * kMi;
   start(limits);
   CHECK(repairer->state_of(f, 3) == "waits: its data server is away");
   {

@@ -101,7 +101,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   }
   [[nodiscard]] std::uint16_t port() { return server->cluster().address().port; }
   void await_up(std::uint32_t ds_id) {
-    REQUIRE(await_that([&] { return server->cluster().registry().is_connected(ds_id); }));
+    REQUIRE(await_that([&] { return server->cluster().registry().reach(ds_id) == Reach::kHere; }));
   }
   Result<FileData::Granted> grant(FileId file, ClientId client, layout::Access access) {
     return server->data().grant(

@@ -331,8 +331,9 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   const FileId f = file(kRootFileId, "f");
   REQUIRE(grant(f, 5, Access::kReadWrite));
   server->layouts().recall(f, "test");
-  later = 7s;
   server->count_layout_errors(3);
+  later = 7s;
+  server->count_layout_errors(0);
   const admin::Table reports = make_admin_table(*server);
   const auto system = reports.ask(admin::GetStatus{});
   REQUIRE(system);
@@ -347,6 +348,7 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   CHECK(status->recalls_pending == 1);
   CHECK(status->oldest_recall_ms >= 7000);
   CHECK(status->layout_errors == 3);
+  CHECK(status->layout_error_age_ms >= 7000);
   CHECK(status->warnings.empty());
   CHECK(status->memory.opens == 4);
   CHECK(status->memory.files == 1);
@@ -518,7 +520,7 @@ TEST_CASE_METHOD(Assembled, "server: which keys servers have is told, or that it
         "its data server: it is of a version that does not tell");
   CHECK(report->servers[2].targets.empty());
   servers[0]->disconnect();
-  REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
+  REQUIRE(await_that([&] { return server->cluster().registry().reach(1) != Reach::kHere; }));
   const auto after = table.ask(admin::GetKeys{});
   REQUIRE(after);
   CHECK(after->servers[1].keys.empty());
@@ -547,6 +549,35 @@ TEST_CASE_METHOD(Assembled, "server: which keys targets have is told, or why it 
   CHECK(report->servers[2].targets.empty());
 }
 
+TEST_CASE_METHOD(Assembled, "server: versions and options of targets, or why they are not known") {
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->about_targets = {
+        {.address = "tcp:192.0.2.1:9640",
+         .about = {.version = "1.2", .options = {{{"cache.size", "1 GiB", "0"}}}}},
+        {.address = "unix:/run/weft/target.sock", .why = "it is not connected"}};
+  }
+  const admin::Table table = make_admin_table(*server);
+  const auto report = table.ask(admin::GetTargets{});
+  REQUIRE(report);
+  REQUIRE(report->servers.size() == 2);
+  REQUIRE(report->servers[0].targets.size() == 2);
+  CHECK(report->servers[0].server.name == "fake1");
+  CHECK(report->servers[0].why.empty());
+  CHECK(report->servers[0].targets[0].address == "tcp:192.0.2.1:9640");
+  CHECK(report->servers[0].targets[0].version == "1.2");
+  CHECK(report->servers[0].targets[0].options ==
+        std::vector<OptionReport>{{"cache.size", "1 GiB", "0"}});
+  CHECK(report->servers[0].targets[1].version.empty());
+  CHECK(report->servers[0].targets[1].why == "it is not connected");
+  CHECK(report->servers[1].targets.empty());
+  CHECK(report->servers[1].why == "too old to tell of its targets");
+  const auto one = table.ask(admin::GetTargets{"fake2"});
+  REQUIRE(one);
+  CHECK(one->servers.size() == 1);
+  CHECK(table.ask(admin::GetTargets{"nobody"}).error() == Errc::kNotFound);
+}
+
 TEST_CASE_METHOD(Assembled, "server: how a data server reaches others is told while it is there") {
   const admin::Table table = make_admin_table(*server);
   const auto report = [&] { return table.ask(admin::GetDataServers{}).value().data_servers.at(0); };
@@ -565,7 +596,7 @@ TEST_CASE_METHOD(Assembled, "server: how a data server reaches others is told wh
   CHECK(now.targets[0].address == "tcp:disks1:9640");
   CHECK(now.targets[0].transport == "none");
   servers[0]->disconnect();
-  REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
+  REQUIRE(await_that([&] { return server->cluster().registry().reach(1) != Reach::kHere; }));
   CHECK(report().partners.empty());
   CHECK(report().targets.empty());
 }
@@ -601,7 +632,7 @@ TEST_CASE_METHOD(Assembled, "server: why options of a data server are not known 
   CHECK(one->servers[0].server.name == "fake2");
   CHECK(table.ask(admin::GetServerOptions{"nobody"}).error() == Errc::kNotFound);
   servers[0]->disconnect();
-  REQUIRE(await_that([&] { return !server->cluster().registry().is_connected(1); }));
+  REQUIRE(await_that([&] { return server->cluster().registry().reach(1) != Reach::kHere; }));
   const auto after = table.ask(admin::GetServerOptions{"1"});
   REQUIRE(after);
   CHECK(after->servers[0].why == "it is not connected");

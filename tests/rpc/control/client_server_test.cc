@@ -125,6 +125,7 @@ struct DataServer : ClientEvents {
   void on_disconnected(const Error& why) override {
     log.note("disconnected " + std::string(to_string(why.code)));
     log.note("disconnected");
+    log.note("why " + why.text);
   }
   Heartbeat heartbeat() override {
     Heartbeat beat;
@@ -371,6 +372,9 @@ TEST_CASE("another cluster key is refused at both ends") {
   Client client(client_config(server, 2), ds, ds.requests());
   client.start();
   CHECK(ds.log.await("disconnected", 2));
+  CHECK(
+      ds.log.await("why the peer does not use a cluster key of ours. Compare the key files: weft "
+                   "key show FILE, here and at the metadata server"));
   CHECK(mds.log.count("register ds") == 0);
   CHECK_FALSE(client.registered());
 }

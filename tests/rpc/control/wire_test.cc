@@ -9,6 +9,7 @@
 #include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/control/target_keys.h"
+#include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
 
 using namespace weft;
@@ -204,6 +205,11 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(GetSegments{}, "");
   check_bytes(GetTargetKeys{}, "");
   check_bytes(GetOptions{}, "");
+  check_bytes(GetAboutTarget{3}, "00000003");
+  check_bytes(
+      AboutTarget{2, "unix:/t", {"1.2", {{{"store.path", "/t", ""}}}}, "away"},
+      "0000000200000007756e69783a2f740000000003312e3200000000010000000a73746f72652e706174680000"
+      "000000022f740000000000000000000461776179");
   check_bytes(Prefetch{{{kObject, 4096, 1 << 20}}},
               "000000011122334455667788000000030000000900000000000010000000000000100000");
   check_bytes(Options{{{"server.name", "d1", ""}}},

@@ -221,7 +221,6 @@ TEST_CASE("what a client writes it reads back, by TCP and through shared memory"
       }
     }
     CHECK(client.server().server_major_id.size() == 11);
-    CHECK(client.fore_attributes().max_requests == 64);
     close(client);
   }
   CHECK(system.sessions.counts().sessions == 0);
@@ -275,7 +274,8 @@ TEST_CASE("draining answers what runs and closes every connection") {
   std::promise<void> drained;
   system.sessions.drain([&drained] { drained.set_value(); });
   REQUIRE(drained.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
-  CHECK(system.sessions.counts().connections == 0);
+  // The client dials anew, and is closed each time.
+  CHECK(eventually([&] { return system.sessions.counts().connections == 0; }));
 }
 
 TEST_CASE("shared memory gives its pages back when calls are answered, and when it is cut") {

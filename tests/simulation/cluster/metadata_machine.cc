@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "rpc/base/process_clock.h"
 #include "tests/simulation/cluster/cluster.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/tcp.h"
@@ -23,8 +24,8 @@ MetadataMachine::MetadataMachine(unsigned node, const std::string& folder, Clien
   write_file(key_file(), cluster_key());
 }
 
-mds::Environment MetadataMachine::environment() {
-  return {.clock = system_clock(),
+mds::Environment MetadataMachine::environment(Clock& clock) {
+  return {.clock = clock,
           .random = system_random(),
           .lease = 20s,
           .grace = 5s,
@@ -58,7 +59,8 @@ bool MetadataMachine::serve(const std::string& folder) {
   options.recall_timeout = 5s;
   options.proxy_timeout = 10s;
   grace_ends_ = lives() == 1 ? now() : now() + kGrace;
-  auto server = mds::MetadataServer::start(options, environment(), **store);
+  ProcessClock clock(system_clock());
+  auto server = mds::MetadataServer::start(options, environment(clock), **store);
   if (!server) {
     trace("mds: " + server.error().describe());
     return false;

@@ -57,7 +57,7 @@ class MetadataMachine final : public Machine, private mds::Recaller {
  private:
   bool serve(const std::string& folder) override;
   void vanish() override;
-  [[nodiscard]] mds::Environment environment();
+  [[nodiscard]] mds::Environment environment(Clock& clock);
   bool begin_call(unsigned from, unsigned* life);
   bool end_call(unsigned from, unsigned asked);
   void wait_for_calls();

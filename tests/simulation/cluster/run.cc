@@ -60,6 +60,9 @@ class Cluster final : Clients {
  private:
   void recall(mds::FileId file, mds::ClientId client) override;
   void fault();
+  void stand_still(Machine& machine);
+  // For how long each data server was silent, as the metadata server counts. None while it is away.
+  [[nodiscard]] std::map<std::uint32_t, std::chrono::milliseconds> silences();
   void lease_fault();
   void drain_fault();
   // Whether it was said; the metadata server may be away.
@@ -278,6 +281,37 @@ disk::Behaviour trouble(bool failing) {
   return behaviour;
 }
 
+std::map<std::uint32_t, std::chrono::milliseconds> Cluster::silences() {
+  using Silences = std::map<std::uint32_t, std::chrono::milliseconds>;
+  const auto found = mds_.call<Silences>(mds_.node(), [](mds::MetadataServer& server) {
+    Silences all;
+    for (const auto& one : server.cluster().registry().list()) {
+      if (one.seen) all[one.record.id] = one.silence;
+    }
+    return all;
+  });
+  enter_node(kNoNode);
+  return found.value_or(Silences{});
+}
+
+// The time in which the metadata server stands still it counts for nobody.
+void Cluster::stand_still(Machine& machine) {
+  const bool counts = &machine == &mds_;
+  const auto before = counts ? silences() : std::map<std::uint32_t, std::chrono::milliseconds>();
+  trace(machine.name() + " stands still");
+  pause(machine.node());
+  outlast();
+  resume(machine.node());
+  if (!counts) return;
+  constexpr auto kCounted = 2s;  // a second of the time it stood, and what goes by here
+  for (const auto& [id, silence] : silences()) {
+    const auto known = before.find(id);
+    if (known != before.end() && silence > known->second + kCounted) {
+      failed("data server id " + std::to_string(id) + " counts as silent while mds stood still");
+    }
+  }
+}
+
 // A client is away for longer than its lease, after which the metadata server takes its layouts
 // away. It comes back knowing nothing of that, and writes and reads on.
 void Cluster::client_lease_fault() {
@@ -381,12 +415,7 @@ void Cluster::fault() {
       network::rejoin(one.node());
       break;
     case 5: network::reset_connections(one.node()); break;
-    case 6:
-      trace(one.name() + " stands still");
-      pause(one.node());
-      outlast();
-      resume(one.node());
-      break;
+    case 6: stand_still(one); break;
     case 7: lease_fault(); break;
     case 11: drain_fault(); break;
     case 8: {

@@ -163,6 +163,11 @@ class Scheduler {
   void begin_life(unsigned node) { ++lives_[node]; }
   [[nodiscard]] unsigned life_of(unsigned node) { return lives_[node]; }
 
+  void enter(unsigned node) {
+    self->node = node;
+    self->life = life_of(node);
+    if (paused(node)) yield();
+  }
   void pause(unsigned node) {
     if (paused(node)) return;
     paused_.push_back(node);
@@ -358,10 +363,7 @@ std::uint64_t choose(std::uint64_t bound) { return scheduler->choose(bound); }
 bool chance(std::uint64_t in_million) { return scheduler->chance(in_million); }
 
 unsigned node() { return self == nullptr ? kNoNode : self->node; }
-void enter_node(unsigned node) {
-  self->node = node;
-  self->life = life_of(node);
-}
+void enter_node(unsigned node) { scheduler->enter(node); }
 void begin_life(unsigned node) { scheduler->begin_life(node); }
 unsigned life_of(unsigned node) { return scheduler->life_of(node); }
 unsigned life() { return self == nullptr ? 0 : self->life; }

@@ -66,7 +66,7 @@ class Real {
 // thread that made it.
 constexpr unsigned kNoNode = ~0U;
 [[nodiscard]] unsigned node();
-// For the calling thread, and for the threads that it makes from then on.
+// For the calling thread, and those that it makes from then on. Waits for one that is paused.
 void enter_node(unsigned node);
 // What of a machine's programs has died may go on, unseen: sockets that it makes are of its life,
 // and fail. A thread is of the life in which it entered the node, or of that of who made it.

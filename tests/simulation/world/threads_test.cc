@@ -132,11 +132,19 @@ TEST_CASE("a paused machine stands still, the others do not") {
     std::this_thread::sleep_for(550ms);
     pause(1);
     const int then = beats;
+    std::atomic<bool> entered{false};
+    std::thread late([&] {
+      enter_node(1);
+      entered = true;
+    });
     std::this_thread::sleep_for(5s);
     SIM_CHECK(beats == then);
+    SIM_CHECK(!entered);
     resume(1);
     other.join();
+    late.join();
     SIM_CHECK(beats == 10);
+    SIM_CHECK(entered);
   });
   CHECK(outcome.status == 0);
 }

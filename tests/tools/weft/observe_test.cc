@@ -104,6 +104,29 @@ TEST_CASE("whatever is wrong, and with whatever names, is told in 80 columns", "
   CHECK(health_text(health(system), {}).contains("\n  Data server nnnnnnnnnnnnnnnnn1 (id 1) is"));
 }
 
+TEST_CASE("a hundred servers with the longest names are told in 80 columns", "[weft]") {
+  mds::SystemReport before;
+  for (std::uint32_t id = 1; id <= 100; ++id) {
+    mds::DataServerReport one = server(id, std::string(256, 'd') + std::to_string(id), id);
+    one.name = std::string(256, 'n') + std::to_string(id);
+    one.state = id % 2 == 0 ? mds::DsState::kUp : mds::DsState::kDown;
+    one.version = "10.20.30";
+    one.addresses = {"[2001:db8:1111:2222:3333:4444:5555:6666]:65535"};
+    before.data_servers.push_back(one);
+  }
+  mds::SystemReport after = before;
+  for (mds::DataServerReport& one : after.data_servers) {
+    one.read_bytes = one.written_bytes = std::uint64_t{1} << 50;
+    one.read_calls = one.write_calls = std::uint64_t{1} << 40;
+  }
+  narrow(status_text(after));
+  narrow(health_text(health(after), {}));
+  narrow(data_servers_text(after.data_servers));
+  narrow(space_text(space_of(after.data_servers)));
+  CHECK(data_servers_text(after.data_servers).contains("6666]:65535\n"));
+  narrow(rates_text(rates_between(before, after, 0.1)));
+}
+
 TEST_CASE("a system that is being drained is healthy", "[weft]") {
   CHECK(is_note("DS_LEAVING"));
   CHECK_FALSE(is_note("DS_DOWN"));

@@ -62,10 +62,10 @@ Check check_clock(bool synchronized) {
           "apt install chrony: times of files and of log lines differ between machines otherwise"};
 }
 
-Check check_congestion(std::string_view control) {
+Check check_congestion(std::string_view control, bool has_data_servers) {
   const std::string is(control);
   if (control != "bbr") return {"congestion control", Found::kGood, is, ""};
-  return {"congestion control", Found::kBad, is,
+  return {"congestion control", has_data_servers ? Found::kBad : Found::kNote, is,
           "sysctl -w net.ipv4.tcp_congestion_control=cubic, and the same in /etc/sysctl.d: a data "
           "server pays for bbr with most of its processor time"};
 }
@@ -172,10 +172,11 @@ std::string checks_text(const std::vector<Check>& checks) {
   std::string out;
   for (const Check& check : checks) {
     const std::string what = printable(check.what);
-    out += fmt::format("{:<4}  {}{}  {}\n", word(check.found), what,
-                       std::string(width - columns(what), ' '), printable(check.is));
+    out += wrapped(fmt::format("{:<4}  {}{}  ", word(check.found), what,
+                               std::string(width - columns(what), ' ')),
+                   printable(check.is));
     if (check.found != Found::kGood && !check.to_do.empty()) {
-      out += fmt::format("      {}\n", printable(check.to_do));
+      out += wrapped("      ", printable(check.to_do));
     }
   }
   return out;

@@ -25,7 +25,7 @@ struct Check {
 
 [[nodiscard]] Check check_clock(bool synchronized);
 // `control`: net.ipv4.tcp_congestion_control.
-[[nodiscard]] Check check_congestion(std::string_view control);
+[[nodiscard]] Check check_congestion(std::string_view control, bool has_data_servers);
 // `most`: fs.nr_open.
 [[nodiscard]] Check check_limits(std::uint64_t most_files);
 // `disabled`: kernel.io_uring_disabled, empty where there is no such thing.

@@ -145,7 +145,8 @@ class Doctor {
     find_data_servers();
     const bool first = exists(options_.places.conf());
     add(check_clock(clock_is_synchronized()));
-    add(check_congestion(first_line("/proc/sys/net/ipv4/tcp_congestion_control")));
+    add(check_congestion(first_line("/proc/sys/net/ipv4/tcp_congestion_control"),
+                         !stores_.empty()));
     if (first || !stores_.empty()) {
       add(check_limits(number_in("/proc/sys/fs/nr_open")));
       add(check_io_uring(first_line("/proc/sys/kernel/io_uring_disabled")));

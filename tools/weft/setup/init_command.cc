@@ -168,7 +168,7 @@ std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& inv
            invited.start + "\n";
   }
   out += fmt::format(
-      "\nfor 15 minutes, as root on each machine with disks (weft token makes new tokens):\n"
+      "\nfor 15 minutes, as root on each machine with disks (weft token makes another):\n"
       "  weft join {0} {1} --disk DIRECTORY --domain RACK\n"
       "\nfirewalls, where there are any; here, and on each machine with disks:\n"
       "  {2}\n"
@@ -180,10 +180,10 @@ std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& inv
       mount_source(plan));
   if (plan.admin.empty()) {
     out +=
-        "\nroot at clients is nobody, and everybody may make names in the root directory, as in "
-        "/tmp.\nTo have directories made by root of one client, name it in the EXPORT of "
-        "/etc/weft/ganesha.conf,\nCLIENT { Clients = ADDRESS; Squash = no_root_squash; }, and "
-        "systemctl reload weft-mds\n";
+        "\nroot at clients is nobody, and everybody may make names in the root directory,\n"
+        "as in /tmp. To have directories made by root of one client, write into the\n"
+        "EXPORT of /etc/weft/ganesha.conf, and then systemctl reload weft-mds:\n"
+        "  CLIENT { Clients = ADDRESS; Squash = no_root_squash; }\n";
   }
   return out;
 }

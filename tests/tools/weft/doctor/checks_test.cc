@@ -1,12 +1,15 @@
 #include "tools/weft/doctor/checks.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <sstream>
+
+#include "tools/weft/table.h"
 
 namespace weft::cli {
 
 TEST_CASE("a machine that is fit has nothing to do", "[doctor]") {
   std::vector<Check> checks{
-      check_clock(true),     check_congestion("cubic"),
+      check_clock(true),     check_congestion("cubic", true),
       check_limits(1 << 20), check_io_uring("0"),
       check_io_uring(""),    check_versions({{"weft", "1"}, {"weft-ds", "1"}})};
   for (const Check& check : check_folder({.path = "/srv/a",
@@ -23,13 +26,16 @@ TEST_CASE("a machine that is fit has nothing to do", "[doctor]") {
 }
 
 TEST_CASE("what is wrong says what to do", "[doctor]") {
-  CHECK(check_congestion("bbr").found == Found::kBad);
+  CHECK(check_congestion("bbr", true).found == Found::kBad);
+  CHECK(check_congestion("bbr", false).found == Found::kNote);
   CHECK(check_limits(1024).found == Found::kBad);
   CHECK(check_clock(false).found == Found::kNote);
   CHECK(check_io_uring("2").found == Found::kNote);
   CHECK(check_versions({{"weft", "1"}, {"d1", "2"}}).found == Found::kBad);
-  const std::vector<Check> checks{check_congestion("bbr")};
+  const std::vector<Check> checks{check_congestion("bbr", true)};
   CHECK(checks_text(checks).starts_with("BAD   congestion control  bbr\n      sysctl -w "));
+  std::istringstream lines(checks_text(checks));
+  for (std::string line; std::getline(lines, line);) CHECK(columns(line) <= kScreenColumns);
   CHECK(any_bad(checks));
   CHECK(checks_json(checks)[0]["found"] == "bad");
 }

@@ -1,4 +1,4 @@
-#include "ganesha-fsal/proxy/given_up.h"
+#include "ganesha-fsal/cluster/given_up.h"
 
 #include <catch2/catch_test_macros.hpp>
 

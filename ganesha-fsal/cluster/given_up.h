@@ -1,5 +1,6 @@
 // Changes of objects at data servers that were given up and may be carried out yet: nobody else
-// changes such an object there until they are known to have ended (server_sessions.h).
+// changes such an object there until they are known to have ended. What is written is known to have
+// by the session (proxy/server_sessions.h), what is cut or made a hole by a fence (object_calls.h).
 //
 // Threading: GivenUp any; a Change by one thread at a time.
 //
@@ -25,7 +26,7 @@ class GivenUp {
 
   [[nodiscard]] bool has(const Where& where) const;
 
-  // One that was handed to a session, and may be carried out for as long as this is kept.
+  // One that was sent, and may be carried out for as long as this is kept.
   class Change {
    public:
     Change(std::shared_ptr<GivenUp> all, const Where& where)

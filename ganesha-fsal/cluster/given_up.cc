@@ -1,4 +1,4 @@
-#include "ganesha-fsal/proxy/given_up.h"
+#include "ganesha-fsal/cluster/given_up.h"
 
 namespace weft::mds {
 

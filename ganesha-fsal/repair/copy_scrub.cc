@@ -1,0 +1,140 @@
+#include "ganesha-fsal/repair/copy_scrub.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::mds {
+
+Result<ScrubOutcome> CopyScrub::run() {
+  auto map = parts_.names.layout(file_);
+  if (!map) return pass(map);
+  if (!*map || (*map)->copies.size() < 2) return ScrubOutcome{.is = ScrubOutcome::Is::kSingle};
+  const auto written = ScrubOutcome{.is = ScrubOutcome::Is::kWritten};
+  if (parts_.written(file_)) return written;
+  auto attributes = parts_.names.getattr(file_);
+  if (!attributes) return pass(attributes);
+  change_ = attributes->change;
+  auto pinned = parts_.pin(file_);
+  if (!pinned) return pass(pinned);
+  pinned_.emplace(std::move(*pinned));
+  const std::size_t stripes = pinned_->map.copies.front().ds_ids.size();
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+    auto done = scrub_stripe(stripe);
+    if (!done) return pass(done);
+    if (!*done) return written;
+  }
+  if (!out_.findings.empty()) out_.is = ScrubOutcome::Is::kDiffered;
+  return std::move(out_);
+}
+
+bool CopyScrub::is_still() const {
+  const auto now = parts_.names.getattr(file_);
+  const auto map = parts_.names.layout(file_);
+  return now && now->change == change_ && map && *map && **map == pinned_->map &&
+         !parts_.written(file_);
+}
+
+Result<bool> CopyScrub::scrub_stripe(std::size_t stripe) {
+  const auto current = current_at(pinned_->map, stripe);
+  if (current.size() < 2) return true;
+  const bool chosen = std::ranges::find(current, how_.from) != current.end();
+  auto source = chosen ? how_.from : source_of(pinned_->map, pinned_->leads, stripe);
+  if (!source) return pass(source);
+  auto compared = compare(stripe, *source);
+  if (!compared) return pass(compared);
+  if (!*compared) return false;
+  std::vector<ScrubFinding>& differ = **compared;
+  // The source and another are equal.
+  const bool majority = current.size() > differ.size() + 1;
+  for (ScrubFinding& finding : differ) finding.majority = majority;
+  if (differ.size() == 2 && !chosen) {
+    auto outvoted = ask_third(stripe, differ);
+    if (!outvoted) return pass(outvoted);
+  }
+  for (ScrubFinding& finding : differ) {
+    // Of two copies nothing says which is the damaged one.
+    if (!how_.only_tell && (finding.majority || chosen)) {
+      auto mended = mend(stripe, finding);
+      if (!mended) return pass(mended);
+    }
+    spdlog::warn("event=scrub_differs file={:x} ds={} from={} bytes={} by={} mended={}",
+                 finding.file, finding.ds_id, finding.source, finding.differing_bytes,
+                 chosen             ? "administrator"
+                 : finding.majority ? "majority"
+                                    : "nobody",
+                 finding.mended);
+    out_.findings.push_back(finding);
+  }
+  return true;
+}
+
+Result<std::optional<std::vector<ScrubFinding>>> CopyScrub::compare(std::size_t stripe,
+                                                                    std::uint32_t source) {
+  std::vector<ScrubFinding> differ;
+  for (const std::uint32_t ds_id : current_at(pinned_->map, stripe)) {
+    if (ds_id == source) continue;
+    auto found = differing(stripe, ds_id, source);
+    if (!found) return pass(found);
+    if (found->differing_bytes > 0) {  // it may have been written meanwhile
+      found = differing(stripe, ds_id, source);
+      if (!found) return pass(found);
+    }
+    if (!is_still()) return std::nullopt;
+    if (found->differing_bytes == 0) continue;
+    differ.push_back({.file = file_,
+                      .ds_id = ds_id,
+                      .source = source,
+                      .differing_bytes = found->differing_bytes,
+                      .stripe = static_cast<std::uint32_t>(stripe),
+                      .extents = std::move(found->differing)});
+  }
+  return differ;
+}
+
+// Both others differ from the leader's copy: when they are equal, it is that one which is wrong.
+Result<> CopyScrub::ask_third(std::size_t stripe, std::vector<ScrubFinding>& differ) {
+  auto between = differing(stripe, differ[1].ds_id, differ[0].ds_id);
+  if (!between) return pass(between);
+  if (between->differing_bytes > 0) return {};
+  differ.pop_back();
+  std::swap(differ[0].ds_id, differ[0].source);
+  differ[0].majority = true;
+  return {};
+}
+
+control::Resync CopyScrub::job(std::size_t stripe, std::uint32_t ds_id,
+                               std::uint32_t source) const {
+  const layout::LayoutMap& map = pinned_->map;
+  control::Resync job{.object = parts_.names.object_of(file_, map),
+                      .source = source,
+                      .epoch = map.object_epoch,
+                      .extents = {{0, kMaxFileSize}}};
+  for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+    if (map.copies[copy].ds_ids[stripe] == ds_id) set_striping(job, map, copy, stripe);
+  }
+  return job;
+}
+
+Result<control::ResyncProgress> CopyScrub::differing(std::size_t stripe, std::uint32_t ds_id,
+                                                     std::uint32_t source) {
+  control::Resync only_told = job(stripe, ds_id, source);
+  only_told.report_only = true;
+  auto at = parts_.jobs.run(RepairKind::kScrub, file_, ds_id, only_told);
+  if (at) out_.compared_bytes += at->compared_bytes;
+  return at;
+}
+
+Result<> CopyScrub::mend(std::size_t stripe, ScrubFinding& finding) {
+  auto uncut = parts_.keep_uncut(file_);
+  if (!uncut) return pass(uncut);
+  if (!is_still()) return fail(Errc::kBusy, "the file was changed meanwhile");
+  control::Resync mending = job(stripe, finding.ds_id, finding.source);
+  auto at = parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, file_);
+  if (!at) return pass(at);
+  finding.mended = true;
+  return {};
+}
+
+}  // namespace weft::mds
