@@ -81,14 +81,14 @@ def test_sessions_outlive_small_files(run, network, layout, kind):
     found = small_files(make(run, network, kind, layout=layout).client)
     if layout == "flexfiles":
         assert found.pop("written")["create_session"] >= FILES  # those for writing are not kept
+    # Some are made once more, which no clock bounds: a session may end just as the next file begins,
+    # and what is kept comes back after a minute, which a slow machine spends more than once.
+    few = FILES // 4
     for phase in found.values():
-        # A session that ends while the next file begins is made once more; and what is kept comes
-        # back after a minute, which a slow machine spends more than once.
-        rounds = 3 + int(phase["ms"] * FILES / 60_000)
-        assert phase["create_session"] <= rounds * 4, found
-        assert phase["exchange_id"] <= 2 * rounds * 4, found
+        assert phase["create_session"] <= few, found
+        assert phase["exchange_id"] <= 2 * few, found
         # A file of the flexfiles type is at one data server, and each is a device of its own.
-        assert phase["getdeviceinfo"] <= rounds * 4, found
+        assert phase["getdeviceinfo"] <= few, found
 
 
 def test_nothing_is_kept_if_so_configured(run, network):

@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import summary  # noqa: E402
 
-MOST, REPEATS = 2, 3
+MOST, REPEATS = 4, 3
 SANITIZERS = re.compile(r'(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:')
 
 

@@ -24,7 +24,7 @@ server runs. Stages:
   tsan     unit tests under ThreadSanitizer
 
 Arguments after -- go to pytest (system, faults, stores, long) or ctest (unit, asan, tsan). The last
-line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. One or two tests of
+line is "N passed, N failed, N skipped"; the exit status is 0 if nothing failed. Up to four tests of
 a stage that failed run three times more, alone: those that pass every time are told of as unsteady.
 System tests run side by side, by WEFT_TEST_WORKERS (two for each processor) workers; "-- -n 0" runs
 one after another. After WEFT_TEST_BUDGET (2400) seconds the sanitizer and fuzz stages that have not
