@@ -81,6 +81,7 @@ void GroupSync::wake() {
 void GroupSync::poison(const Error& error) {
   const MutexLock lock(mutex_);
   fail_with(error);
+  static_cast<void>(failure());  // another's may be under way
 }
 
 void GroupSync::fail_with(const Error& error) {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <chrono>
 #include <semaphore>
 #include <thread>
 #include <vector>
@@ -86,6 +87,26 @@ TEST_CASE("all that wait are told of a failure, and those that come later") {
   CHECK(reported == 1);
   CHECK_FALSE(group.wait(1));
   CHECK(group.durable() == 0);
+}
+
+TEST_CASE("who meets a failure while another is being reported waits until it is") {
+  std::binary_semaphore begun{0};
+  std::binary_semaphore may_end{0};
+  GroupSync group([] { return Result<>(); },
+                  [&](const Error&) {
+                    begun.release();
+                    may_end.acquire();
+                  });
+  const std::jthread first([&] { group.poison({Errc::kIo, "the disk"}); });
+  begun.acquire();
+  std::atomic<bool> answered{false};
+  const std::jthread second([&] {
+    group.poison({Errc::kIo, "the disk, again"});
+    answered = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(answered);
+  may_end.release();
 }
 
 TEST_CASE("under load nobody is forgotten") {
