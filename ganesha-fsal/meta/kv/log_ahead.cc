@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <string>
@@ -33,25 +34,24 @@ class Ahead {
   [[nodiscard]] bool about_to_append(std::size_t bytes) {
     const MutexLock lock(mutex_);
     written_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) {
-      return !writing_ || appended_ + bytes <= zeros_end_;
+      return !writing_ || claimed_ + bytes <= zeros_end_;
     });
-    appended_ += bytes;
-    if (extends_ || failed_ || ended_ || appended_ + bytes_ / 2 < zeros_end_) return false;
+    claimed_ += bytes;
+    if (extends_ || failed_ || ended_ || claimed_ + bytes_ / 2 < zeros_end_) return false;
     extends_ = true;
     return true;
   }
+  // When they are.
+  void has_appended(std::size_t bytes) { appended_ += bytes; }
 
-  [[nodiscard]] std::uint64_t appended() const {
-    const MutexLock lock(mutex_);
-    return appended_;
-  }
+  [[nodiscard]] std::uint64_t appended() const { return appended_; }
 
   void extend(const std::vector<char>& zeros) {
     std::uint64_t at = 0;
     {
       const MutexLock lock(mutex_);
       if (ended_) return;
-      at = std::max(appended_, zeros_end_);
+      at = std::max(claimed_, zeros_end_);
       // From here until zeros are written, appends stay in front of `at`.
       zeros_end_ = at;
       writing_ = true;
@@ -91,9 +91,10 @@ class Ahead {
 
   const int fd_;
   const std::size_t bytes_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   CondVar written_;
-  std::uint64_t appended_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> appended_{0};
+  std::uint64_t claimed_ WEFT_GUARDED_BY(mutex_) = 0;  // by what is appended, or about to be
   std::uint64_t zeros_end_ WEFT_GUARDED_BY(mutex_) = 0;
   bool writing_ WEFT_GUARDED_BY(mutex_) = false;  // zeros, from zeros_end_ on
   bool extends_ WEFT_GUARDED_BY(mutex_) = false;  // or is about to
@@ -159,12 +160,12 @@ class LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
     make_way(data.size());
-    return FSWritableFileOwnerWrapper::Append(data, options, debug);
+    return appended(data.size(), FSWritableFileOwnerWrapper::Append(data, options, debug));
   }
   IOStatus Append(const Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo& info, IODebugContext* debug) override {
     make_way(data.size());
-    return FSWritableFileOwnerWrapper::Append(data, options, info, debug);
+    return appended(data.size(), FSWritableFileOwnerWrapper::Append(data, options, info, debug));
   }
   IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
     end();
@@ -174,6 +175,10 @@ class LogFile final : public rocksdb::FSWritableFileOwnerWrapper {
  private:
   void make_way(std::size_t bytes) {
     if (ahead_->about_to_append(bytes)) extender_->extend(ahead_);
+  }
+  IOStatus appended(std::size_t bytes, IOStatus status) {
+    if (status.ok()) ahead_->has_appended(bytes);
+    return status;
   }
   void end() { ahead_->end(GetFileSize({}, nullptr)); }
 
@@ -202,8 +207,8 @@ class LogAhead final : public rocksdb::FileSystemWrapper {
     return status;
   }
 
-  // A checkpoint copies so much of a log. The zeros would be copied while they are written over,
-  // and the copy could have a later record without an earlier one.
+  // A checkpoint copies so much of a log. Where something is being appended, zeros would be copied
+  // while they are written over, and the copy could have a later record without an earlier one.
   IOStatus GetFileSize(const std::string& name, const IOOptions& options, std::uint64_t* size,
                        IODebugContext* debug) override {
     {

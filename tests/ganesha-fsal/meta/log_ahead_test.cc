@@ -5,8 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 #include "tests/rpc/eventually.h"
@@ -29,6 +33,39 @@ std::unique_ptr<rocksdb::FSWritableFile> make(rocksdb::FileSystem& files, const 
   REQUIRE(files.NewWritableFile(path, {}, &file, nullptr).ok());
   return file;
 }
+
+// Files that call this before they append.
+class Watched final : public rocksdb::FileSystemWrapper {
+ public:
+  using Look = std::function<void()>;
+  explicit Watched(Look look)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), look_(std::move(look)) {}
+  const char* Name() const override { return "Watched"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* out,
+                                    rocksdb::IODebugContext* debug) override {
+    auto status = FileSystemWrapper::NewWritableFile(name, options, out, debug);
+    if (status.ok()) *out = std::make_unique<File>(std::move(*out), look_);
+    return status;
+  }
+
+ private:
+  class File final : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<rocksdb::FSWritableFile>&& base, Look look)
+        : FSWritableFileOwnerWrapper(std::move(base)), look_(std::move(look)) {}
+    using FSWritableFileOwnerWrapper::Append;
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* debug) override {
+      look_();
+      return FSWritableFileOwnerWrapper::Append(data, options, debug);
+    }
+
+   private:
+    const Look look_;
+  };
+  const Look look_;
+};
 
 }  // namespace
 
@@ -107,4 +144,20 @@ TEST_CASE("a file that goes without being closed has no zeros either") {
     REQUIRE(file->Append("record", {}, nullptr).ok());
   }
   CHECK(content(path) == "record");
+}
+
+TEST_CASE("what is still being appended to a log is not said to be in it") {
+  const TempFolder folder;
+  const std::string path = folder.path("000001.log");
+  std::shared_ptr<rocksdb::FileSystem> files;
+  std::vector<std::uint64_t> sizes;
+  const auto look = [&] {
+    std::uint64_t bytes = 0;
+    REQUIRE(files->GetFileSize(path, {}, &bytes, nullptr).ok());
+    sizes.push_back(bytes);
+  };
+  files = with_log_ahead(std::make_shared<Watched>(look), kAhead);
+  const auto file = make(*files, path);
+  for (int i = 0; i < 3; ++i) REQUIRE(file->Append("record", {}, nullptr).ok());
+  CHECK(sizes == std::vector<std::uint64_t>{0, 6, 12});
 }
