@@ -51,12 +51,14 @@ struct Record {
   std::span<const std::byte> bytes;
 };
 
-// What `bytes` begin with. A checksum that does not fit is one of `tries`.
-std::optional<Record> record_at(std::span<const std::byte> bytes, std::size_t& tries) {
+// What `bytes` begin with. Where none need begin only types of our version count, which few bytes
+// are, and a checksum that does not fit is one of `tries`.
+std::optional<Record> record_at(std::span<const std::byte> bytes, bool framed, std::size_t& tries) {
   if (bytes.size() < kHeader) return std::nullopt;
   const auto type = std::to_integer<unsigned>(bytes[6]);
   const auto length = static_cast<std::size_t>(number(bytes.subspan(4, 2)));
-  if (type == 0 || kHeader + length > bytes.size()) return std::nullopt;
+  if (type == 0 || (type > kLast && !framed)) return std::nullopt;
+  if (kHeader + length > bytes.size()) return std::nullopt;
   if (checksum(bytes.subspan(6, 1 + length)) != number(bytes.first(4))) {
     --tries;
     return std::nullopt;
@@ -80,10 +82,13 @@ void LogReader::read(std::span<const std::byte> block) {
   if (zeros_ && written == 0) return;
   if (zeros_) lost();
   std::size_t at = 0;
+  framed_ = true;
   for (std::size_t tries = kTries; at < written && tries > 0;) {
-    const auto record = record_at(block.subspan(at), tries);
+    if (at + kHeader > kBlock) break;  // too little for a record: nobody reads that
+    const auto record = record_at(block.subspan(at), framed_, tries);
     if (!record) {
       lost();
+      framed_ = false;
       ++at;  // another may begin anywhere
       continue;
     }
@@ -98,7 +103,7 @@ std::uint64_t LogReader::end() {
   if (in_batch_) lost();
   at_ = 0;
   zeros_ = false;
-  first_ = true;
+  broke_here_ = false;
   return std::exchange(whole_, 0);
 }
 
@@ -108,6 +113,7 @@ void LogReader::take(unsigned type, std::span<const std::byte> bytes, std::uint6
   if (begins == in_batch_) lost();
   if (begins) {
     head_.clear();
+    head_framed_ = framed_;
     in_batch_ = true;
   }
   if (!in_batch_) return;
@@ -121,16 +127,24 @@ void LogReader::batch(std::uint64_t end) {
   const std::span<const std::byte> head(head_);
   if (head.size() < kBatchHeader) return lost();
   const LogSequence sequence = number(head.first(8));
-  if (!std::exchange(first_, false) && !broken_ && sequence != next_) lost();
-  if (!broken_) {
-    next_ = sequence + number(head.subspan(8, 4));
-    whole_ = end;
-    return;
-  }
-  if (!after_break_) after_break_ = sequence;
+  if (!broken_ && next_ && sequence != *next_) lost();
+  if (broken_) return behind(sequence, end);
+  next_ = sequence + number(head.subspan(8, 4));
+  whole_ = end;
+}
+
+void LogReader::behind(LogSequence sequence, std::uint64_t end) {
+  const std::span<const std::byte> head(head_);
   const bool marked = head.size() == kHead && number(head.subspan(kBatchHeader, 1)) == kLogData &&
                       number(head.subspan(kBatchHeader + 1, 1)) == sizeof(LogSequence);
   const LogSequence stable = marked ? number(head.subspan(kBatchHeader + 2)) : 0;
+  if (!head_framed_) {
+    // A number takes more than a byte.
+    const bool fits =
+        !next_ || (sequence >= *next_ && (!broke_here_ || sequence - *next_ <= end - whole_));
+    if (!fits || stable >= sequence) return;
+  }
+  if (!after_break_) after_break_ = sequence;
   if (stable == 0) return;
   // Of the lost, of a batch after it, or of all before this one.
   damaged_ =
@@ -138,6 +152,7 @@ void LogReader::batch(std::uint64_t end) {
 }
 
 void LogReader::lost() {
+  broke_here_ = broke_here_ || !broken_;
   broken_ = true;
   in_batch_ = false;
 }
@@ -192,50 +207,60 @@ class File {
 };
 
 // By their numbers.
-std::map<std::uint64_t, std::string> logs_of(const std::string& folder) {
+std::map<std::uint64_t, std::string> logs_of(const std::string& folder, std::uint64_t first) {
   std::map<std::uint64_t, std::string> logs;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    const std::string name = entry.path().stem().string();
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    const bool is = error == std::errc() && end == name.data() + name.size();
-    if (is && entry.path().extension() == ".log") logs.emplace(number, entry.path().string());
+    const auto number = log_number(entry.path().string());
+    if (number && *number >= first) logs.emplace(*number, entry.path().string());
   }
   return logs;
 }
 
+Result<> cut(const std::string& path, std::uint64_t at) {
+  spdlog::info("event=metadata_log_cut file={} at={}", path, at);
+  const File file(path, O_WRONLY);
+  if (!file.open()) return file.failed("open");
+  return file.cut(at);
+}
+
 }  // namespace
 
-Result<> check_logs(const std::string& folder, bool repair) {
-  struct Cut {
-    std::string path;
-    std::uint64_t at = 0;
-  };
+std::optional<std::uint64_t> log_number(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string name = whole.stem().string();
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool is = error == std::errc() && end == name.data() + name.size();
+  if (!is || whole.extension() != ".log") return std::nullopt;
+  return number;
+}
+
+Result<LogEnds> check_logs(const std::string& folder, std::uint64_t first, bool repair) {
+  const auto logs = logs_of(folder, first);
   LogReader reader;
-  std::vector<Cut> cuts;
-  for (const auto& [number, path] : logs_of(folder)) {
+  LogEnds ends;
+  std::string damage;  // where it would be
+  for (const auto& [number, path] : logs) {
     const File file(path, O_RDONLY);
     if (!file.open()) return file.failed("open");
     auto size = file.read(reader);
     if (!size) return pass(size);
     const std::uint64_t whole = reader.end();
-    if (reader.broken() && whole < *size) cuts.push_back({path, whole});
+    if (reader.broken() && damage.empty())
+      damage = fmt::format("{} is damaged at byte {}", path, whole);
+    if (reader.broken() && whole < *size) ends.emplace(number, whole);
     if (reader.damaged()) {
       return fail(Errc::kCorrupt,
-                  fmt::format("{} is damaged at byte {}: what was stored after it is lost. Restore "
-                              "a backup (weft-restore)",
-                              cuts.front().path, cuts.front().at));
+                  damage + ": what was stored after it is lost. Restore a backup (weft-restore)");
     }
   }
-  if (!repair) return {};
-  for (const Cut& cut : cuts) {
-    spdlog::info("event=metadata_log_cut file={} at={}", cut.path, cut.at);
-    const File file(cut.path, O_WRONLY);
-    if (!file.open()) return file.failed("open");
-    if (auto done = file.cut(cut.at); !done) return done;
+  if (!repair) return ends;
+  // The last first: until the break itself is gone, it is met again.
+  for (const auto& [number, at] : ends | std::views::reverse) {
+    if (auto done = cut(logs.at(number), at); !done) return pass(done);
   }
-  return {};
+  return ends;
 }
 
 }  // namespace weft::mds

@@ -8,13 +8,17 @@
 //
 // The format is RocksDB's: blocks of 32 KiB, in them records of a header (masked CRC-32C of type
 // and bytes, length, type) and bytes, a batch in one record or in several; a batch begins with its
-// sequence number and its count. In a log numbers follow each other. Where zeros are, what was
-// written has ended, or has not reached the disk: RocksDB passes over them, so they break a log
-// that goes on behind them.
+// sequence number and its count. Numbers follow each other, in a log and from one to the next.
+// Where zeros are, what was written has ended, or has not reached the disk: RocksDB passes over
+// them, so they break a log that goes on behind them.
+//
+// Behind a break in a block a record may begin anywhere, also in bytes that a client has stored: a
+// record that was looked for is believed only if its numbers can be right.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,7 +33,7 @@ using LogSequence = std::uint64_t;
 // What commit() adds to a batch, before all else: everything up to `stable` is.
 [[nodiscard]] std::string log_mark(LogSequence stable);
 
-// Reads the logs of a store, in order. Not for several threads.
+// Reads the logs of a store that RocksDB would read, in order. Not for several threads.
 class LogReader {
  public:
   static constexpr std::size_t kBlock = 32768;
@@ -48,6 +52,8 @@ class LogReader {
  private:
   void take(unsigned type, std::span<const std::byte> bytes, std::uint64_t end);
   void batch(std::uint64_t end);
+  // Of a batch behind the break.
+  void behind(LogSequence sequence, std::uint64_t end);
   void lost();
 
   // Of the log that is being read.
@@ -55,7 +61,9 @@ class LogReader {
   std::uint64_t whole_ = 0;  // what end() will say
   bool zeros_ = false;       // what was read last, where a record could be
   bool in_batch_ = false;    // pieces of one have been read, and not the last
-  bool first_ = true;        // no batch has been read
+  bool broke_here_ = false;  // the break is in it
+  bool framed_ = true;       // from the begin of the block up to here each record follows another
+  bool head_framed_ = true;  // so it was where the batch began
   // Of all.
   std::vector<std::byte> head_;             // the first bytes of the batch
   std::optional<LogSequence> next_;         // of the batch after the last whole one
@@ -64,9 +72,14 @@ class LogReader {
   bool damaged_ = false;
 };
 
-// Looks through the logs of the store in `folder`, and with `repair` cuts what is not whole off
-// them: the end of the log with the break, and all later ones, of which nothing was acknowledged.
-// kCorrupt: damage. kIo.
-[[nodiscard]] Result<> check_logs(const std::string& folder, bool repair);
+// The number of a log, as RocksDB names it. nullopt: no log.
+[[nodiscard]] std::optional<std::uint64_t> log_number(const std::string& path);
+
+// Looks through the logs in `folder` from number `first` on. Returns which of them end before the
+// end of the file, and where: the log with the break, and all later ones, of which nothing was
+// acknowledged. With `repair` they have been cut there. kCorrupt: damage. kIo.
+using LogEnds = std::map<std::uint64_t, std::uint64_t>;  // by number
+[[nodiscard]] Result<LogEnds> check_logs(const std::string& folder, std::uint64_t first,
+                                         bool repair);
 
 }  // namespace weft::mds

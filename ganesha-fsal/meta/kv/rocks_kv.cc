@@ -27,6 +27,7 @@
 #include "ganesha-fsal/meta/kv/key_versions.h"
 #include "ganesha-fsal/meta/kv/log_ahead.h"
 #include "ganesha-fsal/meta/kv/log_check.h"
+#include "ganesha-fsal/meta/kv/log_opening.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
 #include "ganesha-fsal/meta/kv/store_watch.h"
 #include "rpc/base/log_text.h"
@@ -336,8 +337,10 @@ constexpr std::chrono::seconds kBetweenMerges{5};
 class RocksKv final : public KvStore {
  public:
   // A store that is open for reading only.
-  RocksKv(std::unique_ptr<rocksdb::DB> db, std::unique_ptr<Family> inlined)
-      : db_(std::move(db)),
+  RocksKv(std::unique_ptr<rocksdb::Env> env, std::unique_ptr<rocksdb::DB> db,
+          std::unique_ptr<Family> inlined)
+      : env_(std::move(env)),
+        db_(std::move(db)),
         families_{db_->DefaultColumnFamily(), std::move(inlined)},
         latest_(*db_, families_),
         path_{.families = families_, .sync = GroupSync([] { return Result<>(); })} {}
@@ -594,7 +597,7 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   rocks.table_properties_collector_factories.push_back(
       rocksdb::NewCompactOnDeletionCollectorFactory(kRemovedWindow, kRemovedOfWindow));
   // A record that is not whole is the end, of which nobody was told: what is damaged or has a hole
-  // before its end is refused, or cut, before it is opened (log_check.h).
+  // before its end is refused, or cut, when it is opened (log_opening.h).
   rocks.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
@@ -638,8 +641,17 @@ std::unique_ptr<Family> take_inlined(const std::vector<Family*>& handles) {
   return std::unique_ptr<Family>(handles.size() > 1 ? handles[1] : nullptr);
 }
 
+std::shared_ptr<LogOpening> looking_at_logs(const RocksOptions& options) {
+  auto files =
+      options.env != nullptr ? options.env->GetFileSystem() : rocksdb::FileSystem::Default();
+  return std::make_shared<LogOpening>(std::move(files), options.path, options.read_only);
+}
+
 Result<std::unique_ptr<KvStore>> open_to_read(const RocksOptions& options) {
-  const rocksdb::Options rocks = rocks_options(options, options.write_buffer_bytes);
+  rocksdb::Options rocks = rocks_options(options, options.write_buffer_bytes);
+  const auto logs = looking_at_logs(options);
+  auto env = rocksdb::NewCompositeEnv(logs);
+  rocks.env = env.get();
   std::vector<std::string> names;  // none if that fails: what is wrong opening says
   static_cast<void>(rocksdb::DB::ListColumnFamilies(rocks, options.path, &names));
   std::vector<rocksdb::ColumnFamilyDescriptor> families = {
@@ -650,28 +662,21 @@ Result<std::unique_ptr<KvStore>> open_to_read(const RocksOptions& options) {
   std::vector<Family*> handles;
   rocksdb::DB* db = nullptr;
   const auto status = rocksdb::DB::OpenForReadOnly(rocks, options.path, families, &handles, &db);
-  if (!status.ok()) return std::unexpected(open_error(status, options.path));
+  if (!status.ok()) {
+    return std::unexpected(logs->refused().value_or(open_error(status, options.path)));
+  }
+  logs->opened();
   std::unique_ptr<rocksdb::DB> opened(db);
   auto inlined = take_inlined(handles);
-  return std::make_unique<RocksKv>(std::move(opened), std::move(inlined));
+  return std::make_unique<RocksKv>(std::move(env), std::move(opened), std::move(inlined));
 }
 
-// With RocksDB's own lock, so that no process looks at, or cuts, what another one writes.
-Result<> mend_logs(rocksdb::FileSystem& files, const std::string& path) {
-  if (::access((path + "/LOCK").c_str(), F_OK) != 0) return {};  // no store yet
-  rocksdb::FileLock* lock = nullptr;
-  const auto locked = files.LockFile(path + "/LOCK", {}, &lock, nullptr);
-  if (!locked.ok()) return std::unexpected(open_error(locked, path));
-  auto mended = check_logs(path, true);
-  static_cast<void>(files.UnlockFile(lock, {}, nullptr));
-  return mended;
-}
-
-// `base` where the log is longer than what is in it, by a part of what makes RocksDB begin another.
-std::unique_ptr<rocksdb::Env> env_with_log_ahead(rocksdb::Env* base, std::size_t buffer_bytes) {
+// `files` where the log is longer than what is in it, by a part of what makes RocksDB begin
+// another.
+std::unique_ptr<rocksdb::Env> env_with_log_ahead(std::shared_ptr<rocksdb::FileSystem> files,
+                                                 std::size_t buffer_bytes) {
   constexpr std::size_t kLeast = std::size_t{64} << 10;
   constexpr std::size_t kMost = std::size_t{1} << 20;
-  auto files = base != nullptr ? base->GetFileSystem() : rocksdb::FileSystem::Default();
   return rocksdb::NewCompositeEnv(
       with_log_ahead(std::move(files), std::clamp(buffer_bytes / 64, kLeast, kMost)));
 }
@@ -683,7 +688,6 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
     if (locked_by_another(options.path)) {
       return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
     }
-    if (auto checked = check_logs(options.path, false); !checked) return pass(checked);
     return open_to_read(options);
   }
   if (!options.restoring && ::access((options.path + '/' + kRestoring).c_str(), F_OK) == 0) {
@@ -697,12 +701,12 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   const std::uint64_t floor = options.floor_bytes.value_or(StoreSpace::floor_for(options.path));
   const std::size_t buffer = buffer_bytes(options, floor);
   rocksdb::Options rocks = rocks_options(options, buffer);
-  auto env = env_with_log_ahead(options.env, buffer);
+  const auto logs = looking_at_logs(options);
+  auto env = env_with_log_ahead(logs, buffer);
   rocks.env = env.get();
   auto space = std::make_unique<StoreSpace>(options.path, floor, options.free_bytes);
   if (options.create_if_missing) ::mkdir(options.path.c_str(), 0755);
   space->make_way();
-  if (auto mended = mend_logs(*env->GetFileSystem(), options.path); !mended) return pass(mended);
   auto background = std::make_shared<BackgroundErrors>();
   rocks.listeners.push_back(background);
   rocks.create_missing_column_families = true;
@@ -711,7 +715,10 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   std::vector<Family*> handles;
   rocksdb::DB* db = nullptr;
   const auto status = rocksdb::DB::Open(rocks, options.path, families, &handles, &db);
-  if (!status.ok()) return std::unexpected(open_error(status, options.path));
+  if (!status.ok()) {
+    return std::unexpected(logs->refused().value_or(open_error(status, options.path)));
+  }
+  logs->opened();
   std::unique_ptr<rocksdb::DB> opened(db);
   auto inlined = take_inlined(handles);
   space->look(false);

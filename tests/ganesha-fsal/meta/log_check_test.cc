@@ -1,13 +1,18 @@
 // What the end of the metadata store's log may be, and what is damage.
 #include "ganesha-fsal/meta/kv/log_check.h"
 
+#include <algorithm>
 #include <atomic>
+#include <boost/crc.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 #include "tests/rpc/log_lines.h"
@@ -81,12 +86,68 @@ int keys_in(const std::string& path) {
   return seen;
 }
 
+void add(std::string& to, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+std::string record(char type, std::string_view bytes) {
+  const std::string checked = type + std::string(bytes);
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(checked.data(), checked.size());
+  const auto plain = static_cast<std::uint32_t>(crc.checksum());
+  std::string whole;
+  add(whole, ((plain >> 15) | (plain << 17)) + 0xA282EAD8U, 4);
+  add(whole, bytes.size(), 2);
+  return whole + checked;
+}
+
+std::string batch(LogSequence sequence, LogSequence stable, const std::string& body) {
+  std::string bytes;
+  add(bytes, sequence, 8);
+  add(bytes, 1, 4);
+  add(bytes, 3, 1);
+  add(bytes, 8, 1);
+  return bytes + log_mark(stable) + body;
+}
+
+// A log as RocksDB writes it, of batches 1, 2 and so on.
+struct Written {
+  std::string log;
+  LogSequence last = 0;
+
+  // Returns where it begins.
+  std::size_t add(LogSequence stable, const std::string& body) {
+    std::string left = batch(++last, stable, body);
+    std::size_t began = 0;
+    for (bool first = true; first || !left.empty(); first = false) {
+      std::size_t room = LogReader::kBlock - log.size() % LogReader::kBlock;
+      if (room < 7) log.append(std::exchange(room, LogReader::kBlock), '\0');
+      if (first) began = log.size();
+      const std::size_t piece = std::min(room - 7, left.size());
+      const bool ends = piece == left.size();
+      const char type = first ? (ends ? 1 : 2) : (ends ? 4 : 3);
+      log += record(type, left.substr(0, piece));
+      left.erase(0, piece);
+    }
+    return began;
+  }
+  [[nodiscard]] LogReader read() const {
+    LogReader reader;
+    const auto bytes = std::as_bytes(std::span(log));
+    for (std::size_t at = 0; at < bytes.size(); at += LogReader::kBlock) {
+      reader.read(bytes.subspan(at, std::min(LogReader::kBlock, bytes.size() - at)));
+    }
+    static_cast<void>(reader.end());
+    return reader;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a log that nobody has closed, with zeros at its end, is whole") {
   const Crashed store;
   CHECK(store.end() < store.zeros_from());
-  CHECK(check_logs(store.path(), false));
+  CHECK(check_logs(store.path(), 0, false));
   CHECK(keys_in(store.path()) == kStable + kLast);
 }
 
@@ -110,9 +171,9 @@ TEST_CASE("what was written last may have reached the disk in part: it ends ther
 TEST_CASE("what is cut off a log is nothing that a record behind it can bring back") {
   const Crashed store;
   store.write(store.at(kStable + 10), std::string(64, '\0'));
-  REQUIRE(check_logs(store.path(), true));
+  REQUIRE(check_logs(store.path(), 0, true));
   CHECK(store.size() < store.at(kStable + 10));
-  CHECK(check_logs(store.path(), false));
+  CHECK(check_logs(store.path(), 0, false));
 }
 
 TEST_CASE("a log that lacks what was stable is refused, and left as it is") {
@@ -137,7 +198,7 @@ TEST_CASE("wherever a log is damaged, nothing stable is missing without a word")
     for (const char with : {'\0', 'x'}) {
       CAPTURE(at, with);
       whole.write(at, std::string(24, with));
-      if (auto checked = check_logs(whole.path(), false); !checked) {
+      if (auto checked = check_logs(whole.path(), 0, false); !checked) {
         CHECK(checked.error() == Errc::kCorrupt);
         continue;
       }
@@ -194,7 +255,7 @@ TEST_CASE("a checkpoint that is made while others write has a log without holes"
     const int stable = written;
     const auto checkpoint = (*store)->make_checkpoint();
     REQUIRE(checkpoint);
-    REQUIRE(check_logs(*checkpoint, false));
+    REQUIRE(check_logs(*checkpoint, 0, false));
     auto copy = open_rocks_kv(small_rocks(*checkpoint));
     REQUIRE(copy);
     int seen = 0;
@@ -206,4 +267,43 @@ TEST_CASE("a checkpoint that is made while others write has a log without holes"
     copy->reset();
     REQUIRE((*store)->drop_checkpoint());
   }
+}
+
+TEST_CASE("a damaged record is found, whatever is in it, by one behind it in its block") {
+  std::mt19937 random(1);
+  std::string anything(30'000, '\0');
+  std::ranges::generate(anything, [&] { return static_cast<char>(random()); });
+  Written log;
+  log.add(0, "first");
+  const auto at = log.add(1, anything);
+  log.add(2, "last");
+  REQUIRE(!log.read().broken());
+  log.log[at + 100] ^= 1;
+  CHECK(log.read().damaged());
+}
+
+TEST_CASE("what a client has stored is not taken for records of a log that was cut short") {
+  const auto [sequence, stable] = GENERATE(table<LogSequence, LogSequence>(
+      {{1'000'000, 999'999}, {3, 2}, {12, UINT64_MAX}, {UINT64_MAX, 4}}));
+  CAPTURE(sequence, stable);
+  Written log;
+  for (LogSequence i = 0; i < 10; ++i) log.add(i, "whole");
+  std::string body;
+  for (int i = 0; i < 20; ++i) {
+    body += record(1, batch(sequence + static_cast<LogSequence>(i), stable, "forged"));
+  }
+  const auto at = log.add(10, std::string(1000, 'v') + body);
+  log.log.replace(at, 500, 500, '\0');
+  const auto reader = log.read();
+  CHECK(reader.broken());
+  CHECK(!reader.damaged());
+}
+
+TEST_CASE("what is too short for a record, at the end of a block, is nobody's") {
+  Written log;
+  const std::size_t header = 7 + 22;
+  log.add(0, std::string(LogReader::kBlock - 5 - header, 'v'));
+  REQUIRE(log.add(1, "next") == LogReader::kBlock);
+  log.log[LogReader::kBlock - 2] = 'x';
+  CHECK(!log.read().broken());
 }
