@@ -45,6 +45,10 @@ class Ahead {
   void has_appended(std::size_t bytes) { appended_ += bytes; }
 
   [[nodiscard]] std::uint64_t appended() const { return appended_; }
+  [[nodiscard]] bool ended() {
+    const MutexLock lock(mutex_);
+    return ended_;
+  }
 
   void extend(const std::vector<char>& zeros) {
     std::uint64_t at = 0;
@@ -214,7 +218,8 @@ class LogAhead final : public rocksdb::FileSystemWrapper {
     {
       const MutexLock lock(mutex_);
       const auto found = open_.find(name);
-      if (const auto ahead = found != open_.end() ? found->second.lock() : nullptr) {
+      if (const auto ahead = found != open_.end() ? found->second.lock() : nullptr;
+          ahead && !ahead->ended()) {
         *size = ahead->appended();
         return IOStatus::OK();
       }
