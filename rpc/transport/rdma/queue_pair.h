@@ -50,7 +50,8 @@ struct Work {
   // all of it at once, and tell of it at once when the last is done. Not of a kReceive.
   bool joined = false;
   // Of a kSend: nobody waits for it. That it is done may be told as late as of what is posted next
-  // and is not quiet; that it failed is told at once.
+  // and is not quiet; that it failed is told at once. If the connection ends before, it is told to
+  // have failed though it may be done.
   bool quiet = false;
   // Of a kSend: the peer's memory with this handle is out of reach when it arrives, and the peer is
   // told so. Only if the queue pair may_invalidate().

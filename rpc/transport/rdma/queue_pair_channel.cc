@@ -96,8 +96,8 @@ void QueuePairChannel::on_completion(Completion completion) {
   if (state_ == State::kClosed) return;
   const Work::Kind kind = completion.work.kind;
   if (!completion.done) {
-    // Receives fail when the connection has ended, which on_disconnected() says better.
-    if (kind == Work::Kind::kReceive) return;
+    // They fail, done or not, when the connection has ended, which on_disconnected() says better.
+    if (kind == Work::Kind::kReceive || completion.work.quiet) return;
     return fail_with({Errc::kUnreachable, "the device could not reach " + peer()});
   }
   last_activity_ = clock_.now();

@@ -678,6 +678,12 @@ TEST_CASE("nobody waits for an answer without bulk data to be sent, but a few at
     CHECK(rig.service->closed == Errc::kClosed);
     CHECK(rig.wire->told == 1);
   }
+  SECTION("until the client closes, which is no failure of theirs") {
+    rig.wire->disconnect();
+    rig.turn();
+    CHECK(rig.service->closed == Errc::kClosed);
+    CHECK(rig.wire->told == 0);
+  }
   CHECK(rig.wire->untold() == 0);
 }
 
