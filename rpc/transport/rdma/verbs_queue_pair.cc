@@ -82,7 +82,9 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   [[nodiscard]] int post_receive(std::uint64_t slot, const Work& work);
   void join(std::uint64_t slot, const Work& work);
   [[nodiscard]] int post_joined();
-  // Takes what is done; whether there may be more.
+  // Takes what is done, in turns if that is much.
+  void poll_all();
+  // Takes some; whether there may be more.
   bool poll();
   void complete(const ibv_wc& done);
   void told(std::size_t slot, bool done, std::size_t received = 0);
@@ -100,8 +102,8 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   std::uint8_t reads_ = 0;  // that may be under way
   bool calling_ = false;
   bool may_invalidate_ = false;
-  bool known_ = false;  // to events_
-  Exposed exposed_;     // of a calling one
+  bool known_ = false;        // to events_
+  Exposed exposed_;           // of a calling one
   Connected connected_;
   std::unique_ptr<ibv_cq, QueueCloser> queue_;
   ibv_qp* pair_ = nullptr;
@@ -113,6 +115,7 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   std::vector<ibv_sge> pieces_;
   std::vector<ibv_send_wr> requests_;
   std::size_t joined_ = 0;
+  bool turn_posted_ = false;  // of poll_all()
   std::optional<Error> ending_;
 };
 
@@ -296,10 +299,20 @@ void VerbsQueuePair::on_completions() {
   if (::ibv_req_notify_cq(queue_.get(), 0) != 0) {
     return end({Errc::kUnreachable, "the device tells no more of completions"});
   }
+  poll_all();
+}
+
+// Later turns do not ask to be told: a queue that was asked twice could have told twice, and then
+// those who take one event of each queue (DeviceEvents) would miss another's.
+void VerbsQueuePair::poll_all() {
   for (int i = 0; i < kRounds; ++i) {
     if (!poll()) return;
   }
-  boost::asio::post(events_->context(), [this, user = user_] { on_completions(); });
+  if (std::exchange(turn_posted_, true)) return;
+  boost::asio::post(events_->context(), [this, user = user_] {
+    turn_posted_ = false;
+    poll_all();
+  });
 }
 
 bool VerbsQueuePair::poll() {
