@@ -56,6 +56,7 @@ struct DeviceEvents::Completions {
 
   std::shared_ptr<Device> device;
   ibv_comp_channel* channel;
+  std::size_t queues = 1;
   EdgeWatch watch;
 };
 
@@ -90,6 +91,7 @@ void DeviceEvents::close() {
 Result<ibv_comp_channel*> DeviceEvents::completions(const std::shared_ptr<Device>& device) {
   if (closed_) return fail(Errc::kClosed, "RDMA is shut down");
   if (const auto known = completions_.find(device.get()); known != completions_.end()) {
+    ++known->second->queues;
     return known->second->channel;
   }
   ibv_comp_channel* channel = ::ibv_create_comp_channel(device->verbs());
@@ -108,7 +110,7 @@ Result<ibv_comp_channel*> DeviceEvents::completions(const std::shared_ptr<Device
 
 void DeviceEvents::forget(const Device& device) {
   const auto known = completions_.find(&device);
-  if (known == completions_.end()) return;
+  if (known == completions_.end() || --known->second->queues > 0) return;
   known->second->close();
   completions_.erase(known);
 }

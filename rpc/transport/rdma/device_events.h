@@ -76,7 +76,8 @@ class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
 
   [[nodiscard]] boost::asio::io_context& context() { return context_; }
   [[nodiscard]] rdma_event_channel* connections() { return channel_; }
-  // Lives as long as this does, or until the device is forgotten: when no queue of its is left.
+  // For one queue, until it is gone and forget() says so. Nothing of a device is kept when it has
+  // no queue here: one that is removed goes with its last connection (librdmacm closes its verbs).
   [[nodiscard]] Result<ibv_comp_channel*> completions(const std::shared_ptr<Device>& device);
   void forget(const Device& device);
   void add(CompletionUser* user) { users_.insert(user); }

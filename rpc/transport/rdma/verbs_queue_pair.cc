@@ -103,6 +103,7 @@ class VerbsQueuePair final : public QueuePair, public ConnectionUser, public Com
   bool calling_ = false;
   bool may_invalidate_ = false;
   bool known_ = false;        // to events_
+  bool has_channel_ = false;  // of events_, for queue_
   Exposed exposed_;           // of a calling one
   Connected connected_;
   std::unique_ptr<ibv_cq, QueueCloser> queue_;
@@ -159,6 +160,7 @@ void VerbsQueuePair::heard_from(const ConnectionEvent& event) {
 Result<> VerbsQueuePair::open() {
   const auto channel = events_->completions(device_);
   if (!channel) return std::unexpected(channel.error());
+  has_channel_ = true;
   rdma_cm_id* const id = id_->get();
   // It may be asked for with a queue of its own only if the device has one.
   const auto entries = static_cast<int>(slots_.size());
@@ -401,10 +403,8 @@ void VerbsQueuePair::destroy() {
   id_->destroy_pair();
   pair_ = nullptr;
   queue_.reset();
-  if (calling_ && device_ != nullptr) {
-    events_->forget(*device_);
-    device_.reset();
-  }
+  if (std::exchange(has_channel_, false)) events_->forget(*device_);
+  device_.reset();
   id_->destroy();
 }
 

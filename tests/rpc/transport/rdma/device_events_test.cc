@@ -208,3 +208,16 @@ TEST_CASE("events may be closed in the middle, and with their context") {
     CHECK(user->code == Errc::kClosed);
   }
 }
+
+TEST_CASE("when a device is gone nothing of it is left, at no thread that had connections by it") {
+  Rig rig;
+  rig.connect(3, 4);
+  REQUIRE(rig.verbs.send(rig.users[0]->id));
+  rig.turn();
+  rig.devices.forget(rig.verbs.verbs());
+  rig.verbs.remove_device();
+  rig.turn();
+  for (const auto& user : rig.users) CHECK(user->code == Errc::kUnreachable);
+  CHECK(rig.verbs.objects_when_gone == 0);
+  CHECK(rig.verbs.objects() == 0);
+}
