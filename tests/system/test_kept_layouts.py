@@ -81,8 +81,8 @@ def test_sessions_outlive_small_files(run, network, layout, kind):
     found = small_files(make(run, network, kind, layout=layout).client)
     if layout == "flexfiles":
         assert found.pop("written")["create_session"] >= FILES  # those for writing are not kept
-    # Some are made once more, which no clock bounds: a session may end just as the next file begins,
-    # and what is kept comes back after a minute, which a slow machine spends more than once.
+    # Some are made once more, which no clock bounds: a session may end just as the next file
+    # begins, and what is kept comes back after a minute.
     few = FILES // 4
     for phase in found.values():
         assert phase["create_session"] <= few, found
