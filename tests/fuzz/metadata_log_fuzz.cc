@@ -24,8 +24,9 @@ void record(Script& script, std::vector<std::byte>& log) {
   put(body, script.byte(), 8);
   put(body, script.byte() % 3, 4);
   put(body, 3, 1);
-  put(body, 8, 1);
+  put(body, 16, 1);
   put(body, script.byte(), 8);
+  put(body, script.byte() % 2, 8);
   body.resize(1 + script.byte() % 40);
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(body.data(), body.size());

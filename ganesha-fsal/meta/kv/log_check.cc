@@ -21,7 +21,8 @@ enum Type : std::uint8_t { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 constexpr std::size_t kTries = 4096;      // checksums in a block that do not fit
 constexpr std::size_t kBatchHeader = 12;  // sequence number, count
 constexpr std::uint8_t kLogData = 3;      // the tag of log data in a batch
-constexpr std::size_t kHead = kBatchHeader + 2 + sizeof(LogSequence);  // with the mark
+constexpr std::size_t kMark = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kHead = kBatchHeader + 2 + kMark;
 
 // Both little endian.
 std::uint64_t number(std::span<const std::byte> bytes) {
@@ -68,10 +69,10 @@ std::optional<Record> record_at(std::span<const std::byte> bytes, bool framed, s
 
 }  // namespace
 
-std::string log_mark(LogSequence stable) {
-  std::string mark(sizeof(stable), '\0');
-  for (std::size_t at = 0; at < mark.size(); ++at) {
-    mark[at] = static_cast<char>(stable >> (8 * at) & 0xFF);
+std::string log_mark(LogSequence stable, std::uint64_t salt) {
+  std::string mark;
+  for (const std::uint64_t value : {stable, salt}) {
+    for (int bits = 0; bits < 64; bits += 8) mark += static_cast<char>(value >> bits & 0xFF);
   }
   return mark;
 }
@@ -103,7 +104,6 @@ std::uint64_t LogReader::end() {
   if (in_batch_) lost();
   at_ = 0;
   zeros_ = false;
-  broke_here_ = false;
   return std::exchange(whole_, 0);
 }
 
@@ -127,23 +127,18 @@ void LogReader::batch(std::uint64_t end) {
   const std::span<const std::byte> head(head_);
   if (head.size() < kBatchHeader) return lost();
   const LogSequence sequence = number(head.first(8));
-  if (!broken_ && next_ && sequence != *next_) lost();
-  if (broken_) return behind(sequence, end);
-  next_ = sequence + number(head.subspan(8, 4));
-  whole_ = end;
-}
-
-void LogReader::behind(LogSequence sequence, std::uint64_t end) {
-  const std::span<const std::byte> head(head_);
   const bool marked = head.size() == kHead && number(head.subspan(kBatchHeader, 1)) == kLogData &&
-                      number(head.subspan(kBatchHeader + 1, 1)) == sizeof(LogSequence);
-  const LogSequence stable = marked ? number(head.subspan(kBatchHeader + 2)) : 0;
-  if (!head_framed_) {
-    // A number takes more than a byte.
-    const bool fits =
-        !next_ || (sequence >= *next_ && (!broke_here_ || sequence - *next_ <= end - whole_));
-    if (!fits || stable >= sequence) return;
+                      number(head.subspan(kBatchHeader + 1, 1)) == kMark;
+  const LogSequence stable = marked ? number(head.subspan(kBatchHeader + 2, 8)) : 0;
+  const std::uint64_t salt = marked ? number(head.subspan(kBatchHeader + 10, 8)) : 0;
+  if (!broken_ && next_ && sequence != *next_) lost();
+  if (!broken_) {
+    next_ = sequence + number(head.subspan(8, 4));
+    whole_ = end;
+    if (marked) salt_ = salt;
+    return;
   }
+  if (!head_framed_ && salt_ && !(marked && salt == *salt_)) return;
   if (!after_break_) after_break_ = sequence;
   if (stable == 0) return;
   // Of the lost, of a batch after it, or of all before this one.
@@ -152,7 +147,6 @@ void LogReader::behind(LogSequence sequence, std::uint64_t end) {
 }
 
 void LogReader::lost() {
-  broke_here_ = broke_here_ || !broken_;
   broken_ = true;
   in_batch_ = false;
 }

@@ -12,8 +12,9 @@
 // Where zeros are, what was written has ended, or has not reached the disk: RocksDB passes over
 // them, so they break a log that goes on behind them.
 //
-// Behind a break in a block a record may begin anywhere, also in bytes that a client has stored: a
-// record that was looked for is believed only if its numbers can be right.
+// Behind a break in a block a record may begin anywhere, also in bytes that a client has stored. So
+// a mark has a salt, too, which no client knows: a record that was looked for is believed only if
+// its salt is that of the last record before the break, if there is one.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,9 @@ namespace weft::mds {
 
 using LogSequence = std::uint64_t;
 
-// What commit() adds to a batch, before all else: everything up to `stable` is.
-[[nodiscard]] std::string log_mark(LogSequence stable);
+// What commit() adds to a batch, before all else: everything up to `stable` is. The salt is one of
+// the process's own, by chance.
+[[nodiscard]] std::string log_mark(LogSequence stable, std::uint64_t salt);
 
 // Reads the logs of a store that RocksDB would read, in order. Not for several threads.
 class LogReader {
@@ -52,8 +54,6 @@ class LogReader {
  private:
   void take(unsigned type, std::span<const std::byte> bytes, std::uint64_t end);
   void batch(std::uint64_t end);
-  // Of a batch behind the break.
-  void behind(LogSequence sequence, std::uint64_t end);
   void lost();
 
   // Of the log that is being read.
@@ -61,12 +61,12 @@ class LogReader {
   std::uint64_t whole_ = 0;  // what end() will say
   bool zeros_ = false;       // what was read last, where a record could be
   bool in_batch_ = false;    // pieces of one have been read, and not the last
-  bool broke_here_ = false;  // the break is in it
   bool framed_ = true;       // from the begin of the block up to here each record follows another
   bool head_framed_ = true;  // so it was where the batch began
   // Of all.
   std::vector<std::byte> head_;             // the first bytes of the batch
   std::optional<LogSequence> next_;         // of the batch after the last whole one
+  std::optional<std::uint64_t> salt_;       // of the last whole one that has one
   std::optional<LogSequence> after_break_;  // of the first whole one after the break
   bool broken_ = false;
   bool damaged_ = false;

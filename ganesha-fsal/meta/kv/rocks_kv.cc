@@ -30,6 +30,7 @@
 #include "ganesha-fsal/meta/kv/log_opening.h"
 #include "ganesha-fsal/meta/kv/store_space.h"
 #include "ganesha-fsal/meta/kv/store_watch.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/log_text.h"
 #include "rpc/base/mutex.h"
 
@@ -218,7 +219,8 @@ struct WritePath {
   KeyVersions versions;
   Progress commits;
   Progress syncs;
-  std::atomic<LogSequence> stable{0};  // the log is, up to this
+  std::atomic<LogSequence> stable{0};                // the log is, up to this
+  const std::uint64_t salt = system_random().u64();  // of the log's marks
 };
 
 // Its writes are here until it commits, and then one batch.
@@ -284,7 +286,7 @@ class RocksTransaction final : public Transaction {
     if (!guard.unchanged(reads_)) return std::nullopt;
     if (writes_.empty()) return rocksdb::Status();
     rocksdb::WriteBatch batch;
-    auto status = batch.PutLogData(log_mark(path_.stable));
+    auto status = batch.PutLogData(log_mark(path_.stable, path_.salt));
     if (status.ok()) status = copy_to(batch);
     if (status.ok()) status = db_.Write({}, &batch);
     if (status.ok()) guard.written(slots);

@@ -25,7 +25,7 @@ using namespace weft::mds;
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kBeforeKey = 31;  // of a record, up to the first key's bytes
+constexpr std::size_t kBeforeKey = 39;  // of a record, up to the first key's bytes
 
 std::string key(int number) { return fmt::format("key{:06}", number); }
 
