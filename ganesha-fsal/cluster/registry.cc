@@ -264,7 +264,7 @@ void Registry::connected(std::uint32_t ds_id) {
 void Registry::disconnected(std::uint32_t ds_id) {
   const MutexLock lock(mutex_);
   Live& live = live_[ds_id];
-  if (live.beaten) live.lost = options_.now();
+  if (in_order_locked(live)) live.lost = options_.now();
   live.connected = false;
   live.transports = {};
   live.beaten = false;
@@ -286,10 +286,9 @@ Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat
   live.heard = now;
   live.last = beat;
   if (!beat.trouble.empty()) {
-    if (std::exchange(live.beaten, false)) {
-      live.lost = live.heard;
-      ++live.connection;  // if it is catching up, that is void
-    }
+    if (in_order_locked(live)) live.lost = live.heard;
+    // If it is catching up, that is void.
+    if (std::exchange(live.beaten, false)) ++live.connection;
     live.stopped = true;
     live.leased = false;
     return {};
@@ -325,7 +324,7 @@ bool Registry::lapse(std::uint32_t ds_id) {
   if (!stopped && !lapsed_locked(known)) return false;
   if (found != live_.end()) {
     Live& live = found->second;
-    if (live.beaten) live.lost = options_.now();
+    if (in_order_locked(live)) live.lost = options_.now();
     live.leased = false;
     live.beaten = false;  // it catches up with its next heartbeat, if it is connected
     ++live.connection;
@@ -335,6 +334,10 @@ bool Registry::lapse(std::uint32_t ds_id) {
 
 bool Registry::in_touch_locked(const Live& live) const {
   return live.connected && live.beaten && (live.runs_fenced || !run_fence());
+}
+
+bool Registry::in_order_locked(const Live& live) const {
+  return in_touch_locked(live) && !live.stopped;
 }
 
 ServerState Registry::state_of(const ServerRecord& record, const Live* live) const {
@@ -519,7 +522,7 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
   const auto found = live_.find(ds_id);
   if (found == live_.end()) return options_.now() - opened_;
   const Live& live = found->second;
-  return options_.now() - (in_touch_locked(live) ? live.heard : in_order_until(live));
+  return options_.now() - (in_order_locked(live) ? live.heard : in_order_until(live));
 }
 
 Result<> Registry::remove_server(std::uint32_t ds_id) {

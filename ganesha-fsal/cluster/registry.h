@@ -292,6 +292,8 @@ class Registry {
   [[nodiscard]] Reach reach_locked(std::uint32_t ds_id) const WEFT_REQUIRES(mutex_);
   // Connected and heard, and nothing that earlier runs sent is carried out there any more.
   [[nodiscard]] bool in_touch_locked(const Live& live) const WEFT_REQUIRES(mutex_);
+  // So, and its store is there.
+  [[nodiscard]] bool in_order_locked(const Live& live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool silent_locked(const Live& live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] Clock::time_point in_order_until(const Live& live) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const

@@ -383,6 +383,37 @@ TEST_CASE("one that registers again and again, and is never in order, is gone") 
   CHECK(f.registry->reach(1) == Reach::kHere);
 }
 
+TEST_CASE("nor is one in order that is heard and does not fence what earlier runs have sent") {
+  Fixture f;
+  f.registry = f.open(77, 60, control::mds_boot(7, 1234));
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(f.registry->register_server(kFrom, request(1)));
+    f.registry->connected(1);
+    (void)f.registry->heartbeat(1, {});
+    f.now += 5s;
+    f.registry->disconnected(1);  // the fence was not answered in time
+    CHECK(f.registry->reach(1) == (i == 0 ? Reach::kWait : Reach::kGone));
+    f.now += 1s;
+  }
+  CHECK(f.registry->gone_for(1) == 30s);
+}
+
+TEST_CASE("a store that comes and goes, and is never caught up with, is gone all the while") {
+  Fixture f;
+  f.add(1);
+  f.registry->caught_up(1, 1);
+  control::Heartbeat gone;
+  gone.trouble = "its target does not answer";
+  (void)f.registry->heartbeat(1, gone);
+  for (int i = 1; i <= 5; ++i) {
+    f.now += 1s;
+    (void)f.registry->heartbeat(1, {});
+    CHECK(f.registry->gone_for(1) == i * 1s);
+    (void)f.registry->heartbeat(1, gone);
+  }
+  CHECK(f.registry->gone_for(1) == 5s);
+}
+
 TEST_CASE("one whose store is not there has stopped serving, until it has caught up again") {
   Fixture f;
   f.add(1);
