@@ -76,11 +76,12 @@ std::uint64_t RemovalQueue::pass() {
     after = queued->back().object;
     std::map<std::uint32_t, Batch> by_server;
     for (const QueuedRemoval& removal : *queued) {
-      if (removal.least_epoch == 0 && parts_.may_change(removal)) {
-        left += removal.ds_ids.size();
-        continue;
-      }
       for (const std::uint32_t id : removal.ds_ids) {
+        // The others need not wait for one that may never be back.
+        if (removal.least_epoch == 0 && parts_.may_change(removal.object, id)) {
+          ++left;
+          continue;
+        }
         Batch& batch = by_server[id];
         batch.objects.push_back(removal.object);
         if (removal.least_epoch == 0) continue;

@@ -56,9 +56,9 @@ class RemovalQueue {
     DataServers& servers;
     // Those that are not are not asked.
     std::function<bool(std::uint32_t ds_id)> reachable;
-    // A change of ours may come to the object yet, and would make it anew: its removal waits. Asked
-    // where no fence keeps such changes off. Any thread.
-    std::function<bool(const QueuedRemoval&)> may_change;
+    // A change of ours may come to the object there yet, and would make it anew: its removal waits.
+    // Asked where no fence keeps such changes off. Any thread.
+    std::function<bool(const layout::ObjectId&, std::uint32_t ds_id)> may_change;
     std::chrono::milliseconds period = std::chrono::seconds(2);
   };
   // A full pass over what is queued begins on kick(), and every `period` while anything is left.

@@ -223,9 +223,10 @@ class FileData {
   [[nodiscard]] Result<Alone> hold_unused(FileId file, const layout::LayoutMap& map);
   // Whether somebody writes it through this server now.
   [[nodiscard]] bool being_written(FileId file) const;
-  // Whether a change of this server may come to an object after its removal: one that is under way
-  // with a file that is gone, or one that was given up (late writes, above). Any thread.
-  [[nodiscard]] bool may_change(const QueuedRemoval& removal) const;
+  // Whether a change of this server may come to an object at a data server after its removal: one
+  // that is under way with a file that is gone, or one that was given up (late writes, above). Any
+  // thread.
+  [[nodiscard]] bool may_change(const layout::ObjectId& object, std::uint32_t ds_id) const;
   // LAYOUTCOMMIT: the size the file has then.
   [[nodiscard]] Result<std::uint64_t> commit(const Growth& growth, ClientId client);
   // The last grant of a file is gone. The hold that stood for them is the caller's to release.

@@ -332,11 +332,8 @@ bool FileData::late(FileId file, const layout::LayoutMap& map) const {
 
 // Whatever changes objects is in one of these phases before it reads the file's map. Of a file that
 // is there yet, what is under way goes where its map says: not to an object that was left behind.
-bool FileData::may_change(const QueuedRemoval& removal) const {
-  const layout::ObjectId& object = removal.object;
-  for (const std::uint32_t ds_id : removal.ds_ids) {
-    if (parts_.proxy.unsettled(object, ds_id)) return true;
-  }
+bool FileData::may_change(const layout::ObjectId& object, std::uint32_t ds_id) const {
+  if (parts_.proxy.unsettled(object, ds_id)) return true;
   const Phase phase = FileTable::Looking(parts_.files, object.fileid)->phase;
   if (phase.writing == 0 && !phase.is_alone()) return false;
   const auto map = parts_.names.layout(object.fileid);

@@ -170,7 +170,8 @@ void MetadataServer::make_removals() {
       .source = *removal_source_,
       .servers = *cluster_,
       .reachable = [this](std::uint32_t id) { return cluster_->registry().has_fences(id); },
-      .may_change = [this](const QueuedRemoval& removal) { return data_->may_change(removal); }});
+      .may_change = [this](const layout::ObjectId& object,
+                           std::uint32_t id) { return data_->may_change(object, id); }});
   names_->watch_removals([this] { removals_->kick(); });
 }
 

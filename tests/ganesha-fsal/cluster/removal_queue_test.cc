@@ -18,7 +18,7 @@ struct World : RemovalSource, DataServers {
   std::set<std::uint32_t> away;
   std::set<std::uint32_t> failing;
   std::set<std::uint32_t> unfenced;  // whose fences fail
-  std::set<layout::ObjectId> changing;
+  std::set<std::pair<std::uint32_t, layout::ObjectId>> changing;
   std::map<layout::ObjectId, std::uint32_t> least_epochs;
   std::map<layout::ObjectId, std::uint32_t> fences;
   std::size_t fence_calls = 0;
@@ -101,9 +101,9 @@ struct World : RemovalSource, DataServers {
                   return !away.contains(id);
                 },
             .may_change =
-                [this](const QueuedRemoval& removal) {
+                [this](const layout::ObjectId& object, std::uint32_t id) {
                   const std::lock_guard lock(mutex);
-                  return changing.contains(removal.object);
+                  return changing.contains({id, object});
                 },
             .period = 10ms};
   }
@@ -218,7 +218,7 @@ TEST_CASE("handles of an object are refused before it is removed, where somebody
 TEST_CASE("a removal waits for changes that may come yet, unless a fence keeps them off") {
   World world;
   world.add(1, 3, {1, 2});
-  world.changing = {{1, 1, 1}, {2, 1, 1}};
+  world.changing = {{1, {1, 1, 1}}, {2, {1, 1, 1}}, {1, {2, 1, 1}}};
   world.least_epochs[{2, 1, 1}] = 9;
   RemovalQueue queue(world.parts());
   queue.start();
@@ -235,4 +235,21 @@ TEST_CASE("a removal waits for changes that may come yet, unless a fence keeps t
     world.changing.clear();
   }
   CHECK(world.await_queued(0));
+}
+
+TEST_CASE("a removal waits for changes at their data server, not at the others") {
+  World world;
+  world.add(1, 1, {1, 2});
+  world.changing = {{1, {1, 1, 1}}};
+  world.away = {1};  // and it may never be back
+  RemovalQueue queue(world.parts());
+  queue.start();
+  const auto left = [&] {
+    const std::lock_guard lock(world.mutex);
+    return world.queued[{1, 1, 1}];
+  };
+  for (int i = 0; i < 200 && left().size() == 2; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(left() == std::set<std::uint32_t>{1});
+  const std::lock_guard lock(world.mutex);
+  CHECK(world.removed[2].size() == 1);
 }

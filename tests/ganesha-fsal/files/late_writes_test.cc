@@ -154,17 +154,17 @@ TEST_CASE_METHOD(LateWrite, "a file is not unused while a write may come late") 
 }
 
 TEST_CASE_METHOD(LateWrite, "an object is not removed before a write that would make it anew") {
-  const QueuedRemoval removal{names->object_of(f, map()), {at}};
-  CHECK_FALSE(server->data().may_change(removal));
+  const layout::ObjectId object = names->object_of(f, map());
+  CHECK_FALSE(server->data().may_change(object, at));
   begin();
-  CHECK_FALSE(server->data().may_change(removal));  // it is written where the file's map says
+  CHECK_FALSE(server->data().may_change(object, at));  // it is written where the file's map says
   REQUIRE(names->remove(kSuperuser, kRootFileId, "f"));
-  CHECK(server->data().may_change(removal));
+  CHECK(server->data().may_change(object, at));
   REQUIRE(ends_within(15s));
   CHECK(late.get().error() == Errc::kTimedOut);
-  CHECK(server->data().may_change(removal));  // and it may be carried out yet
+  CHECK(server->data().may_change(object, at));  // and it may be carried out yet
   nfs[at - 1]->let_go(rpc::nfs4::Status::NFS4ERR_NOSPC);
-  CHECK(await_that([&] { return !server->data().may_change(removal); }));
+  CHECK(await_that([&] { return !server->data().may_change(object, at); }));
 }
 
 TEST_CASE_METHOD(LateChange, "layouts that are out when a hole or a cut may come late are ended") {
