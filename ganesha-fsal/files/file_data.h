@@ -305,7 +305,9 @@ class FileData {
   // Returns those that may be asked for their sizes now.
   [[nodiscard]] std::vector<WriterJournal::Unsettled> fence_inherited(
       const std::vector<WriterJournal::Unsettled>& files);
-  [[nodiscard]] Result<> settle(const WriterJournal::Unsettled& what);
+  [[nodiscard]] Result<> settle(const WriterJournal::Unsettled& unsettled);
+  // Since that doubt; else that is under way, or waits.
+  [[nodiscard]] bool copies_compared(const WriterJournal::Unsettled& what);
   // kBusy while the file is fenced; does first what is left to do, waiting so long for its size.
   [[nodiscard]] Result<> ready(FileId file, std::chrono::milliseconds patience);
   [[nodiscard]] Result<> ready(FileId file);

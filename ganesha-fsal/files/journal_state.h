@@ -17,6 +17,8 @@ struct JournalState {
   bool asked = false;         // inherited, and its size has been in doubt for that
   bool ending = false;        // a sweep is taking it away
   std::uint64_t doubted = 0;  // number of the last doubt (FileTable::number()); 0: not in doubt
+  // For which doubt the file's copies are being compared; 0: they are not.
+  std::uint64_t comparing = 0;
   Clock::time_point retry_at{};
   std::optional<Clock::time_point> end_at;  // a sweep has seen that nobody needs it
 

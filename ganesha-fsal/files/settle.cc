@@ -69,7 +69,10 @@ std::vector<WriterJournal::Unsettled> FileData::fence_inherited(
 }
 
 // Cuts that a crash interrupted come first: what they are to cut must not count as data.
-Result<> FileData::settle(const WriterJournal::Unsettled& what) {
+Result<> FileData::settle(const WriterJournal::Unsettled& unsettled) {
+  const WriterJournal::Unsettled what{.file = unsettled.file,
+                                      .inherited = unsettled.inherited,
+                                      .doubted = parts_.journal.doubted(unsettled)};
   auto done = finish_cut(what.file, IfAlone::kWait);
   if (done) done = learn_end(what.file);
   if (!done && done.error().code != Errc::kStale) {
@@ -78,12 +81,19 @@ Result<> FileData::settle(const WriterJournal::Unsettled& what) {
   }
   // What nobody was told of may be at one copy and not at the other. Clients do not wait until
   // they are equal: the file stays in doubt, and its copies readable, since either is right.
-  if (done && !parts_.compare(what.file)) {
-    parts_.journal.doubt(what.file);
+  if (done && !copies_compared(what)) {
     parts_.journal.not_settled(what.file);
+    parts_.journal.settled({.file = what.file, .inherited = what.inherited});
+    return {};
   }
   parts_.journal.settled(what);
   return {};
+}
+
+// What is doubted while a comparison goes on, it may not have seen.
+bool FileData::copies_compared(const WriterJournal::Unsettled& what) {
+  parts_.journal.compares(what);
+  return parts_.compare(what.file) && parts_.journal.compared(what);
 }
 
 Result<> FileData::settle_inherited(FileId file) {

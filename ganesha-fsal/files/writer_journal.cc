@@ -101,6 +101,24 @@ void WriterJournal::not_settled(FileId file) {
   FileTable::Changing(parts_.files, file)->journal.retry_at = parts_.now() + parts_.retry;
 }
 
+std::uint64_t WriterJournal::doubted(const Unsettled& what) {
+  if (what.doubted != 0) return what.doubted;
+  const FileTable::Changing record(parts_.files, what.file);
+  JournalState& state = record->journal;
+  if (state.doubted == 0) state.doubted = parts_.files.number();
+  return state.doubted;
+}
+
+void WriterJournal::compares(const Unsettled& what) {
+  const FileTable::Changing record(parts_.files, what.file);
+  if (record->journal.comparing == 0) record->journal.comparing = what.doubted;
+}
+
+bool WriterJournal::compared(const Unsettled& what) {
+  const FileTable::Changing record(parts_.files, what.file);
+  return std::exchange(record->journal.comparing, 0) == what.doubted;
+}
+
 void WriterJournal::retry_all() {
   for (const Due kind : {Due::kSettle, Due::kInherited}) {
     for (const FileId file : parts_.files.due(kind, kEver, SIZE_MAX)) {

@@ -92,6 +92,13 @@ class WriterJournal {
   // Done; unless it was doubted again since `what` was asked for.
   void settled(const Unsettled& what);
   void not_settled(FileId file);  // to be tried again, not at once
+  // Its doubt, or a new one if it is none: until that is settled the file is in doubt.
+  [[nodiscard]] std::uint64_t doubted(const Unsettled& what);
+  // The file's copies are about to be asked to be compared for that doubt, unless they have been
+  // for an earlier one.
+  void compares(const Unsettled& what);
+  // They have been compared. False: for an earlier doubt, so that they are to be once more.
+  [[nodiscard]] bool compared(const Unsettled& what);
   // Those that failed are due now: a data server is back.
   void retry_all();
 

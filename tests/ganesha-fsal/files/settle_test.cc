@@ -209,6 +209,23 @@ TEST_CASE_METHOD(Fixture, "a file is in doubt until its copies have been compare
   CHECK(size() == 1000);
 }
 
+TEST_CASE_METHOD(Fixture, "what was doubted while copies were compared has them compared again") {
+  policy.stripe_count = 1;
+  policy.copies = 2;
+  const auto jobs = [this] { return servers[0]->jobs() + servers[1]->jobs(); };
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  server->journal().doubt(f);
+  server->repairs().repairer().start();
+  server->data().settle_due(true);
+  REQUIRE(await_that([&] { return jobs() == 1; }));
+  server->journal().doubt(f);
+  REQUIRE(await_that([&] {
+    server->data().settle_due(true);
+    return !server->journal().unsettled(f);
+  }));
+  CHECK(jobs() == 2);
+}
+
 TEST_CASE_METHOD(FlexFixture, "copies are compared when no client writes them itself") {
   CHECK(written_at(5) == 2);
   CHECK(written_at(6) == 2);
