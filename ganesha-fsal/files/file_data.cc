@@ -220,6 +220,7 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
   auto made = may ? make_layout(request) : failed(may);
   if (!made) {
     parts_.layouts.returned(request.file, request.client, request.access);
+    if (!may) leave_out_late(request.file);
     return refuse(made.error());
   }
   return made;

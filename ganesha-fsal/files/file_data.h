@@ -354,6 +354,9 @@ class FileData {
   [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
   // A write through this server, a cut or a hole has failed and may be carried out yet.
   [[nodiscard]] bool late(FileId file, const layout::LayoutMap& map) const;
+  // Leaves out copies where that is so and whose servers are gone: they may never say that it is
+  // over.
+  void leave_out_late(FileId file);
   // One of these has failed. While it may be carried out yet, layouts for writing
   // are recalled, and waited for until those who had them have returned them or are fenced. kBusy:
   // that takes longer.

@@ -330,6 +330,20 @@ bool FileData::late(FileId file, const layout::LayoutMap& map) const {
   return parts_.proxy.unsettled(parts_.names.object_of(file, map), map);
 }
 
+// The last current copy of its stripe stays, and is waited for.
+void FileData::leave_out_late(FileId file) {
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map || !*map || !mirrored(**map)) return;
+  const layout::ObjectId object = parts_.names.object_of(file, **map);
+  for (const std::uint32_t ds_id : servers_of(**map)) {
+    if (!current_at(**map, ds_id) || !parts_.proxy.unsettled(object, ds_id) ||
+        parts_.mirrors.reach(ds_id) != Reach::kGone) {
+      continue;
+    }
+    static_cast<void>(parts_.mirrors.exclude(file, ds_id, Mirrors::Cause::kGone, kDoNotWait));
+  }
+}
+
 // Whatever changes objects is in one of these phases before it reads the file's map. Of a file that
 // is there yet, what is under way goes where its map says: not to an object that was left behind.
 bool FileData::may_change(const layout::ObjectId& object, std::uint32_t ds_id) const {

@@ -90,8 +90,12 @@ Result<> FileData::settle(const WriterJournal::Unsettled& unsettled) {
   return {};
 }
 
-// What is doubted while a comparison goes on, it may not have seen.
+// A change that comes late to one copy would make it differ after the comparison. What is doubted
+// while one goes on, it may not have seen.
 bool FileData::copies_compared(const WriterJournal::Unsettled& what) {
+  leave_out_late(what.file);
+  const auto map = parts_.names.layout(what.file);
+  if (map && *map && (*map)->copies.size() > 1 && late(what.file, **map)) return false;
   parts_.journal.compares(what);
   return parts_.compare(what.file) && parts_.journal.compared(what);
 }

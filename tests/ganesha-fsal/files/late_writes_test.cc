@@ -35,10 +35,11 @@ struct LateWrite : FileIoTest {
 
 // A hole or a cut that its data server does not answer; nor a fence, until the test says so.
 struct LateChange : FileIoTest {
-  LateChange() : FileIoTest(Waits{.proxy_timeout = 1s}) {
-    policy.copies = 1;
+  explicit LateChange(std::uint32_t copies = 1) : FileIoTest(Waits{.proxy_timeout = 1s}) {
+    policy.copies = copies;
     REQUIRE(write(0, pattern(100, 1)));
     at = map().copies[0].ds_ids[0];
+    if (copies > 1) at = 3 - leader();
     FakeServer& server = *control[at - 1];
     const std::lock_guard lock(server.mutex);
     server.silent = true;
@@ -83,6 +84,17 @@ struct LateChange : FileIoTest {
 
   std::uint32_t at = 0;
   std::future<Result<>> late;
+};
+
+// Of a file with two copies, at the one that does not lead.
+struct LateAtOne : LateChange {
+  LateAtOne() : LateChange(2) {
+    begin_hole();
+    REQUIRE(ends_within(15s));
+    CHECK(late.get().error() == Errc::kTimedOut);
+    REQUIRE(is_late());
+  }
+  int jobs() { return control[0]->jobs() + control[1]->jobs(); }
 };
 
 }  // namespace
@@ -216,6 +228,29 @@ TEST_CASE_METHOD(LateChange, "a cut that may come late is not made again before 
   settle();
   REQUIRE(truncate(10, 5));
   CHECK(control[at - 1]->sizes[f] == 10);
+}
+
+TEST_CASE_METHOD(LateAtOne,
+                 "copies are compared when what may come late at one of them has ended") {
+  server->repairs().repairer().start();
+  for (int i = 0; i < 20; ++i) {
+    server->data().retry_settling();
+    server->data().settle_due(true);
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(jobs() == 0);
+  CHECK(server->journal().unsettled(f));
+  settle();
+  server->data().retry_settling();
+  await_settled();
+  CHECK(jobs() == 1);
+}
+
+TEST_CASE_METHOD(LateAtOne,
+                 "a copy is left out whose server is gone before what is late has ended") {
+  lose(at);
+  REQUIRE(await_that([&] { return grant(f, 5, layout::Access::kReadWrite).has_value(); }));
+  CHECK(state_at(at) == layout::CopyState::kStale);
 }
 
 }  // namespace weft::mds
