@@ -200,6 +200,7 @@ TEST_CASE("events may be closed in the middle, and with their context") {
     for (const auto& user : rig.users) REQUIRE(rig.verbs.send(user->id));
     rig.context->stop();
     end();
+    for (const auto& user : rig.users) user->pair.reset();  // they keep the events
     rig.events.reset();
     rig.context.reset();
   }
