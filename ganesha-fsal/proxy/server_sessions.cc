@@ -100,10 +100,6 @@ void ServerSessions::finish(const std::shared_ptr<Attempt>& attempt,
   complete(*attempt, std::move(result));
 }
 
-void ServerSessions::retire(Session session) {
-  boost::asio::post(threads_.context(0), [session = std::move(session)] {});
-}
-
 ServerSessions::Session ServerSessions::make_session(const ServerView& view) {
   auto& context = threads_.context(0);
   const std::uint32_t ds_id = view.record.id;
@@ -131,7 +127,7 @@ ServerSessions::Session ServerSessions::make_session(const ServerView& view) {
                                    return now ? now->local : LocalEndpoint{};
                                  },
                              .server = view.record.store,
-                             .network = dial(view, better)});
+                             .network = dial(ds_id, better)});
   session.client = std::make_shared<rpc::SessionClient>(
       context, session.route->dial(),
       rpc::cluster_session_options(owner_, boot_, "weft-mds", keys_));
@@ -139,14 +135,23 @@ ServerSessions::Session ServerSessions::make_session(const ServerView& view) {
   return session;
 }
 
-rpc::Dial ServerSessions::dial(const ServerView& view, std::function<void()> better) {
-  return rpc::dial_server(threads_.context(0), pool_,
-                          {.addresses = view.record.addresses,
-                           .rdma = view.record.rdma,
-                           .within = kConnectDeadline,
-                           .dial_rdma = dialer_ ? dialer_->by(pool_) : rpc::DialRdma{},
-                           .on_connected = {},
-                           .on_better = std::move(better)});
+rpc::Dial ServerSessions::dial(std::uint32_t ds_id, std::function<void()> better) {
+  return [this, ds_id, better = std::move(better), generation = std::uint32_t{0},
+          to_those = rpc::Dial{}](auto done) mutable {
+    const auto view = registry_.find(ds_id);
+    if (!view) return done(fail(Errc::kUnreachable, "no data server " + std::to_string(ds_id)));
+    if (to_those == nullptr || generation != view->record.address_generation) {
+      generation = view->record.address_generation;
+      to_those = rpc::dial_server(threads_.context(0), pool_,
+                                  {.addresses = view->record.addresses,
+                                   .rdma = view->record.rdma,
+                                   .within = kConnectDeadline,
+                                   .dial_rdma = dialer_ ? dialer_->by(pool_) : rpc::DialRdma{},
+                                   .on_connected = {},
+                                   .on_better = better});
+    }
+    to_those(std::move(done));
+  };
 }
 
 void ServerSessions::look(const Session& session) {
@@ -178,12 +183,14 @@ Result<std::shared_ptr<rpc::SessionClient>> ServerSessions::session(std::uint32_
   const MutexLock lock(mutex_);
   if (stopped_) return fail(Errc::kClosed, "shut down");
   Session& session = sessions_[ds_id];
-  if (session.client && session.address_generation == view->record.address_generation) {
+  const std::uint32_t generation = view->record.address_generation;
+  if (session.client == nullptr) {
+    session = make_session(*view);
+  } else if (std::exchange(session.address_generation, generation) != generation) {
+    session.client->reconnect();
+  } else {
     look(session);
-    return session.client;
   }
-  if (session.client) retire(std::move(session));
-  session = make_session(*view);
   return session.client;
 }
 
@@ -252,8 +259,8 @@ void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   if (is_gone(attempt->ds_id)) {
     return finish(attempt, fail(Errc::kUnreachable, "the data server is gone"));
   }
-  // Before what is unsettled is looked at: that ends with the session when the data server has
-  // moved.
+  // Before what is unsettled is looked at: a data server that has moved is told of there only by
+  // its new addresses.
   const auto client = session(attempt->ds_id);
   if (!client) return finish(attempt, std::unexpected(client.error()));
   if (attempt->changes && not_now(attempt->ds_id, *attempt->changes)) return again(attempt);

@@ -1,6 +1,6 @@
 // The metadata server's NFSv4.1 sessions with its data servers, one each, made on first use.
 //
-// A data server whose addresses changed gets a new session; calls of the old one are cancelled.
+// A data server whose addresses changed keeps its session: what is under way goes by the new ones.
 // Answers NFS4ERR_DELAY and NFS4ERR_GRACE are waited out here, within the call's deadline.
 //
 // A data server on this machine is reached through shared memory, if the pool has an arena and it
@@ -104,11 +104,10 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // Completes an attempt, unless stop() has.
   void finish(const std::shared_ptr<Attempt>& attempt, Result<rpc::nfs4::CompoundResult> result);
   [[nodiscard]] Session make_session(const ServerView& view);
-  [[nodiscard]] rpc::Dial dial(const ServerView& view, std::function<void()> better);
+  // To the addresses that it has whenever it dials; `better` as ServerDialOptions::on_better.
+  [[nodiscard]] rpc::Dial dial(std::uint32_t ds_id, std::function<void()> better);
   // To shared memory, if a session that went by the network finds it by now.
   void look(const Session& session);
-  // Lets go of a session on the I/O thread, where it may be destroyed.
-  void retire(Session session);
 
   const std::string owner_;
   const std::shared_ptr<const rpc::peer::Keyring> keys_;

@@ -135,12 +135,21 @@ bool ClientCore::renewing() {
   }
   if (!in_flight_.empty()) return true;
   renew_by_ = {};
-  for (std::size_t i = 0; i < connections_.size(); ++i) {
-    // Not as one that broke: it is dialled at once.
-    connections_[i].dial_at = {};
-    drop_connection(i, {Errc::kClosed, "for a new one"});
-  }
+  drop_connections({Errc::kClosed, "for a new one"});
   return pick_connection() == SIZE_MAX;
+}
+
+void ClientCore::reconnect() {
+  if (phase_ == Phase::kClosing || phase_ == Phase::kClosed) return;
+  drop_connections({Errc::kClosed, "the server has other addresses"});
+  dial_missing(clock_.now());
+}
+
+void ClientCore::drop_connections(const Error& why) {
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    connections_[i].dial_at = {};
+    drop_connection(i, why);
+  }
 }
 
 void ClientCore::finish_close() {

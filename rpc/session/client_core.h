@@ -48,6 +48,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void submit(ClientRequest request);
   void when_ready(std::chrono::milliseconds deadline, std::move_only_function<void(Result<>)> done);
   void renew_connections();
+  void reconnect();
   void close(std::move_only_function<void()> done);
   // Ends at once, everything completed with kCancelled.
   void abandon();
@@ -121,6 +122,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   // The least busy live connection; SIZE_MAX when none is.
   [[nodiscard]] std::size_t pick_connection() const;
   void drop_connection(std::size_t connection, Error why);
+  // Each is dialled at once, not as one that broke.
+  void drop_connections(const Error& why);
   void forget_connection(std::size_t connection, const Error& why);
   // Whether requests must wait for new connections; makes them when nothing is under way.
   [[nodiscard]] bool renewing();

@@ -36,6 +36,10 @@ void SessionClient::renew_connections() {
   impl_->post([](ClientCore& core) { core.renew_connections(); });
 }
 
+void SessionClient::reconnect() {
+  impl_->post([](ClientCore& core) { core.reconnect(); });
+}
+
 void SessionClient::close(std::move_only_function<void()> done) {
   impl_->post([done = std::move(done)](ClientCore& core) mutable { core.close(std::move(done)); });
 }

@@ -86,6 +86,9 @@ class SessionClient {
   // Makes its connections anew, when no request is under way: for at most 2 s new ones wait for
   // that. If it does not come to it, nothing changes.
   void renew_connections();
+  // The server's addresses are others: ends its connections and dials at once. What is under way
+  // goes by the new ones, and is executed once as ever.
+  void reconnect();
   // DESTROY_SESSION and DESTROY_CLIENTID as a courtesy, then everything closes.
   void close(std::move_only_function<void()> done);
 

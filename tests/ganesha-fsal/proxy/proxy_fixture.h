@@ -67,11 +67,15 @@ struct ProxyFixture {
   static std::shared_ptr<Arena> shared_arena() {
     return std::make_shared<Arena>(SharedMemory::create(std::size_t{512} << 20, "test").value());
   }
-  void add(std::uint32_t id) {
+  control::Register registration(std::uint32_t id) const {
     control::Register request;
     request.store.fill(static_cast<std::byte>(id));
     request.boot = id;
     request.addresses = {layout::make_address("127.0.0.1", servers[id - 1]->tcp.port()).value()};
+    return request;
+  }
+  void add(std::uint32_t id) {
+    control::Register request = registration(id);
     if (near) {
       std::filesystem::create_directories(folder);
       request.local = {.machine = this_machine(),

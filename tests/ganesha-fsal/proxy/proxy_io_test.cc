@@ -196,6 +196,46 @@ TEST_CASE("a write that was given up is not carried out over a later one") {
   }
 }
 
+TEST_CASE("a data server with other addresses is still who was sent what was given up") {
+  ProxyFixture f(1, 1, 300ms);
+  const auto first = pattern(1000, 1);
+  const auto last = pattern(1000, 2);
+  REQUIRE(f.write(0, last));
+  const int before = f.objects(1).writes;
+  {
+    const std::lock_guard lock(f.objects(1).mutex);
+    f.objects(1).silent = true;
+  }
+  CHECK(f.write(0, first).error() == Errc::kTimedOut);
+  {
+    const std::lock_guard lock(f.objects(1).mutex);
+    f.objects(1).silent = false;
+  }
+  FakeNfs& server = *f.servers[0];
+  rpc::TcpServer other(
+      f.threads, f.pool, {.address = "127.0.0.1", .limits = {}},
+      [&](std::shared_ptr<rpc::Channel> channel) { server.sessions.serve(std::move(channel)); });
+  REQUIRE(other.listen());
+  server.tcp.cut();
+  server.tcp.stop();
+  control::Register request = f.registration(1);
+  request.addresses = {layout::make_address("127.0.0.1", other.port()).value()};
+  REQUIRE(f.registry->register_server(request.addresses[0], request)->ds_id == 1);
+  CHECK(f.write(0, last).error() == Errc::kTimedOut);
+  CHECK(f.objects(1).writes == before);
+  CHECK(f.proxy->unsettled(f.file.object, f.file.map));
+  server.let_go(rpc::nfs4::Status::NFS4ERR_IO);
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (f.proxy->unsettled(f.file.object, f.file.map) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(f.write(0, last));
+  CHECK(f.bytes(0, 1000) == last);
+  f.proxy.reset();  // before what serves it
+  other.cut();
+  other.stop();
+}
+
 TEST_CASE("a write waits until its data server has fenced what earlier runs sent") {
   ProxyFixture f(1, 1, 60s, false, control::mds_boot(ProxyFixture::kBootEpoch, 1234));
   const auto data = pattern(1000, 1);

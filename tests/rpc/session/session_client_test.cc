@@ -95,7 +95,8 @@ struct World {
   std::vector<std::uint64_t> acknowledged;
 };
 
-// Cuts, restarts (if asked) and calls in a random order, then waits for every answer.
+// Cuts, new addresses, restarts (if asked) and calls in a random order, then waits for every
+// answer.
 void storm(World& world, std::uint64_t seed, int calls, bool restarts, bool idempotent) {
   SeededRandom random(seed);
   int issued = 0;
@@ -109,6 +110,8 @@ void storm(World& world, std::uint64_t seed, int calls, bool restarts, bool idem
       ++troubles;
       if (restarts && random.below(3) == 0) {
         world.restart();
+      } else if (random.below(3) == 0) {
+        world.client->reconnect();
       } else {
         world.network.cut(random.below(world.network.connections()));
       }
@@ -119,7 +122,7 @@ void storm(World& world, std::uint64_t seed, int calls, bool restarts, bool idem
 
 }  // namespace
 
-TEST_CASE("connections cut at random: every call succeeds, each executed exactly once") {
+TEST_CASE("connections cut and made anew: every call succeeds, each executed exactly once") {
   REQUIRE(rc::check([](std::uint64_t seed) {
     World world(seed);
     constexpr int kCalls = 40;
