@@ -158,7 +158,8 @@ test_fuzz() {
 # System tests wait a lot, for leases and timeouts. Meanwhile, and only in a full run, the trees of
 # the sanitizers are built with the processor time that is left over, and if they are, the fuzz
 # targets run. What is wrong with the builds is said by their own stages, which build what is
-# missing then.
+# missing then. Where the kernel shares the processors among sessions (autogroups), this one is
+# nice as a whole.
 test_ahead() {
   local preset
   for preset in asan tsan; do
@@ -171,7 +172,8 @@ test_ahead_start() {
   [ "$test_everything" -eq 1 ] || return 0
   mkdir -p "$WEFT_LOGS"
   test_results=$test_results WEFT_JOBS=$WEFT_JOBS setsid nice -n 19 bash -uc \
-    '. tools/dev/common.sh; . tools/dev/test.sh; test_ahead' \
+    'echo 19 >/proc/self/autogroup
+     . tools/dev/common.sh; . tools/dev/test.sh; test_ahead' \
     >"$WEFT_LOGS/ahead.log" 2>&1 </dev/null &
   test_ahead=$!
 }
