@@ -11,10 +11,29 @@ bool wait_for_store(std::uint64_t store, std::uint64_t upto) noexcept {
     const std::shared_ptr<ServedStore> served = exports().store_numbered(store);
     if (served == nullptr) return false;
     const weft::Clock& clock = served->server->environment().clock;
-    const TimePoint began = clock.now();
+    const std::uint64_t since = op_ctx->reply_wait.since;
+    const TimePoint began = since != 0 ? TimePoint(Nanoseconds(since)) : clock.now();
     const bool durable = served->kv->wait_durable(upto).has_value();
     served->server->times().add_reply_wait(clock.now() - began);
     return durable;
+  } catch (...) {
+    log_escaped_exception(__PRETTY_FUNCTION__);
+    return false;
+  }
+}
+
+void resume(std::span<void* const> requests) {
+  resume_replies(requests.data(), static_cast<unsigned>(requests.size()));
+}
+
+// True: from here on the request may be at another thread, and op_ctx with it.
+bool resume_when_durable(std::uint64_t store, std::uint64_t upto, svc_req* request) noexcept {
+  try {
+    const std::shared_ptr<ServedStore> served = exports().store_numbered(store);
+    if (served == nullptr) return false;
+    const TimePoint now = served->server->environment().clock.now();
+    op_ctx->reply_wait.since = static_cast<std::uint64_t>(now.time_since_epoch().count());
+    return served->kv->tell_when_durable(upto, &resume, request);
   } catch (...) {
     log_escaped_exception(__PRETTY_FUNCTION__);
     return false;
@@ -39,6 +58,7 @@ Later::~Later() {
   due.store = this_export().store->number;
   due.upto = std::max<std::uint64_t>(due.upto, owed_.upto());
   due.wait = &wait_for_store;
+  due.later = &resume_when_durable;
 }
 
 }  // namespace weft::mds

@@ -29,6 +29,25 @@ class GroupSync::Waiter {
   ::sem_t woken_{};
 };
 
+void GroupSync::finish() {
+  MutexLock lock(mutex_);
+  stop_ = true;
+  wanted_.notify_all();
+  std::thread thread = std::move(thread_);
+  lock.unlock();
+  if (thread.joinable()) thread.join();
+}
+
+void GroupSync::tell(std::span<const Told> told) {
+  std::vector<void*> together;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    together.push_back(told[i].who);
+    if (i + 1 < told.size() && told[i + 1].tell == told[i].tell) continue;
+    told[i].tell(together);
+    together.clear();
+  }
+}
+
 CommitSeq GroupSync::note_commit() { return ++committed_; }
 
 Result<> GroupSync::wait(CommitSeq seq) {
@@ -36,16 +55,44 @@ Result<> GroupSync::wait(CommitSeq seq) {
     MutexLock lock(mutex_);
     if (durable_ >= seq) break;
     if (auto failed = failure()) return std::unexpected(std::move(*failed));
-    if (!syncing_) {
+    if (!syncing_ && !waited_for()) {
       lead();
       continue;
     }
+    need_thread();
     Waiter self(seq);
     waiting_.push_back(&self);
     lock.unlock();
     self.sleep();
   }
   return {};
+}
+
+bool GroupSync::tell_when_settled(CommitSeq seq, KvStore::Tell tell, void* who) {
+  if (durable_ >= seq) return false;
+  const MutexLock lock(mutex_);
+  if (durable_ >= seq || failed_) return false;
+  if (!syncing_ && !waited_for()) {
+    lead();  // it covers `seq`, or fails
+    return false;
+  }
+  need_thread();
+  to_tell_.push_back({seq, tell, who});
+  return true;
+}
+
+void GroupSync::need_thread() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { lead_on(); });
+}
+
+void GroupSync::lead_on() {
+  MutexLock lock(mutex_);
+  while (true) {
+    wanted_.wait(mutex_,
+                 [this]() WEFT_REQUIRES(mutex_) { return stop_ || (!syncing_ && waited_for()); });
+    if (!waited_for()) return;
+    lead();
+  }
 }
 
 void GroupSync::lead() {
@@ -62,19 +109,22 @@ void GroupSync::lead() {
 }
 
 void GroupSync::wake() {
-  Waiter* leader = nullptr;
-  std::vector<Waiter*> done;
+  std::vector<Waiter*> woken;
   std::erase_if(waiting_, [&](Waiter* waiter) WEFT_REQUIRES(mutex_) {
-    if (failed_ || waiter->seq() <= durable_) {
-      done.push_back(waiter);
-      return true;
-    }
-    return std::exchange(leader, leader != nullptr ? leader : waiter) == nullptr;
+    if (!failed_ && waiter->seq() > durable_) return false;
+    woken.push_back(waiter);
+    return true;
   });
+  std::vector<Told> told;
+  std::erase_if(to_tell_, [&](const Told& one) WEFT_REQUIRES(mutex_) {
+    if (!failed_ && one.seq > durable_) return false;
+    told.push_back(one);
+    return true;
+  });
+  if (waited_for()) wanted_.notify_all();  // its sync goes on while the others do
   mutex_.unlock();
-  // Its sync goes on while the others do.
-  if (leader != nullptr) leader->wake();
-  for (Waiter* waiter : done) waiter->wake();
+  tell(told);
+  for (Waiter* waiter : woken) waiter->wake();
   mutex_.lock();
 }
 

@@ -116,6 +116,14 @@ class KvStore {
   // Blocks until commit `seq` and all before it survive the machine's death (or, when the store
   // was opened without sync, the process's).
   [[nodiscard]] virtual Result<> wait_durable(CommitSeq seq) = 0;
+  // Instead of waiting: has `who` told, once, when wait_durable() would return at once, perhaps
+  // before this returns. `tell` is called with all who are to be told at that moment, on any
+  // thread, and must neither wait nor let go of the store. False: nobody is told, and
+  // wait_durable() is to be called.
+  using Tell = void (*)(std::span<void* const> who);
+  [[nodiscard]] virtual bool tell_when_durable(CommitSeq /*seq*/, Tell /*tell*/, void* /*who*/) {
+    return false;
+  }
   // Up to where nobody need wait: this commit and all before it are durable, as far as is known
   // without looking. For who would wait for each of many.
   [[nodiscard]] virtual CommitSeq durable() const { return 0; }

@@ -378,6 +378,7 @@ class RocksKv final : public KvStore {
     settles_.reset();
     looks_at_space_.reset();
     looks_at_progress_.reset();
+    path_.sync.finish();
     if (path_.sync.poisoned()) return;  // what can be lost was told to nobody
     if (const auto status = db_->FlushWAL(true); !status.ok()) {
       spdlog::error("event=metadata_store_close error=\"{}\"", status.ToString());
@@ -398,6 +399,9 @@ class RocksKv final : public KvStore {
     return std::make_unique<RocksReader>(*db_, families_, db_->GetSnapshot());
   }
   Result<> wait_durable(CommitSeq seq) override { return path_.sync.wait(seq); }
+  bool tell_when_durable(CommitSeq seq, Tell tell, void* who) override {
+    return path_.sync.tell_when_settled(seq, tell, who);
+  }
   CommitSeq durable() const override { return path_.sync.durable(); }
 
   Result<> room() const override {
@@ -589,6 +593,9 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   rocks.max_open_files = 512;
   // Commits leave what they add to the log in memory: whoever syncs it writes it, for all of them.
   rocks.manual_wal_flush = true;
+  // One thread puts a group of commits into the memtable: each has a few keys, and to wake the
+  // others for theirs takes longer.
+  rocks.allow_concurrent_memtable_write = false;
   // Most of what is read and is not there would be looked for among what was written last.
   rocks.memtable_whole_key_filtering = true;
   rocks.memtable_prefix_bloom_size_ratio = 0.02;

@@ -5,6 +5,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <chrono>
 #include <semaphore>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -109,6 +110,71 @@ TEST_CASE("who meets a failure while another is being reported waits until it is
   may_end.release();
 }
 
+namespace {
+
+// Who has been told, and how many at a time.
+struct Heard {
+  std::atomic<int> told{0};
+  std::atomic<int> calls{0};
+};
+
+void tell(std::span<void* const> who) {
+  for (void* one : who) ++static_cast<Heard*>(one)->told;
+  ++static_cast<Heard*>(who.front())->calls;
+}
+
+}  // namespace
+
+TEST_CASE("those who are to be told hear it together, when it is durable") {
+  Gate gate;
+  Heard heard;
+  GroupSync group(gate.sync());
+  std::atomic<int> done{0};
+  std::jthread first([&, seq = group.note_commit()] {
+    if (group.wait(seq)) ++done;
+  });
+  gate.begun.acquire();
+  for (int i = 0; i < 20; ++i) REQUIRE(group.tell_when_settled(group.note_commit(), &tell, &heard));
+  gate.may_end.release();
+  wait_for(done, 1);
+  gate.begun.acquire();
+  CHECK(heard.told == 0);
+  REQUIRE(group.tell_when_settled(group.note_commit(), &tell, &heard));
+  gate.may_end.release();
+  wait_for(heard.told, 20);
+  gate.begun.acquire();
+  CHECK(heard.told == 20);
+  gate.may_end.release();
+  wait_for(heard.told, 21);
+  CHECK(heard.calls == 2);
+  CHECK(group.syncs() == 3);
+  CHECK_FALSE(group.tell_when_settled(22, &tell, &heard));
+}
+
+TEST_CASE("who is alone has it synced at once, and is told nothing") {
+  Heard heard;
+  GroupSync group([] { return Result<>(); });
+  CHECK_FALSE(group.tell_when_settled(group.note_commit(), &tell, &heard));
+  CHECK(group.durable() == 1);
+  CHECK(heard.calls == 0);
+}
+
+TEST_CASE("a failure, and the end, are told to all who are to be told") {
+  const bool fails = GENERATE(true, false);
+  Gate gate;
+  Heard heard;
+  GroupSync group(gate.sync());
+  std::jthread first([&, seq = group.note_commit()] { static_cast<void>(group.wait(seq)); });
+  gate.begun.acquire();
+  for (int i = 0; i < 5; ++i) REQUIRE(group.tell_when_settled(group.note_commit(), &tell, &heard));
+  gate.fails = fails;
+  gate.may_end.release(100);
+  group.finish();
+  CHECK(heard.told == 5);
+  CHECK_FALSE(group.tell_when_settled(1, &tell, &heard));
+  first.join();
+}
+
 TEST_CASE("under load nobody is forgotten") {
   GroupSync group([]() -> Result<> {
     std::this_thread::yield();
@@ -117,15 +183,23 @@ TEST_CASE("under load nobody is forgotten") {
   std::vector<std::jthread> threads;
   std::atomic<int> done{0};
   std::atomic<int> failed{0};
+  std::atomic<int> later{0};
+  Heard heard;
   for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&] {
+    threads.emplace_back([&, tells = i % 2 == 1] {
       for (int round = 0; round < 2000; ++round) {
-        if (!group.wait(group.note_commit())) ++failed;
+        const CommitSeq seq = group.note_commit();
+        if (tells) {
+          if (group.tell_when_settled(seq, &tell, &heard)) ++later;
+        } else if (!group.wait(seq)) {
+          ++failed;
+        }
       }
       ++done;
     });
   }
   wait_for(done, 8);
+  wait_for(heard.told, later);
   CHECK(failed == 0);
   CHECK(group.durable() == 16'000);
   CHECK(group.syncs() <= 16'000);

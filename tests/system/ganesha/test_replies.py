@@ -1,5 +1,5 @@
-"""Patch 0046: what a reply waits for, by what clients see of it. The layout FSAL, as it is set, has
-replies wait for the names that were made, holds these waits, and lets them fail."""
+"""Patches 0046 and 0056: what a reply waits for, by what clients see of it. The layout FSAL, as it
+is set, has replies wait for the names that were made, holds these waits, and lets them fail."""
 
 import threading
 import time
@@ -105,4 +105,53 @@ def test_0046_what_may_be_lost_is_not_told(server, client, cache):
     assert client.send(*request).status == Status.RETRY_UNCACHED_REP
     server.set(replies_lost=0)
     assert client.call(put(root), ops.lookup(b"a"), ops.getfh()).status == Status.OK
+    healthy(server)
+
+
+def test_0056_replies_wait_without_a_worker(server, new_client):
+    clients = [new_client() for _ in range(12)]
+    root = clients[0].handle("/layout")
+    server.set(replies_wait=1, replies_later=1, replies_held=1)
+    asked = [Asking(lambda one=one, name=b"%d" % number: one.compound(
+        put(root), ops.create_directory(name), ops.getfh()))
+        for number, one in enumerate(clients)]
+    server.wait_for_call("reply_later", len(clients))
+    time.sleep(0.2)
+    assert all(one.is_alive() for one in asked) and not server.calls("reply_wait")
+    server.set(replies_held=0)
+    for one in asked:
+        one.join(5)
+        assert one.reply.status == Status.OK
+    assert len(server.calls("reply_wait")) == len(clients), "each looks whether it is durable"
+    assert clients[0].call(put(root), ops.lookup(b"11"), ops.getfh()).status == Status.OK
+    healthy(server)
+
+
+def test_0056_a_retransmission_is_told_to_come_later(server, client):
+    root = client.handle("/layout")
+    server.set(replies_wait=1, replies_later=1, replies_held=1)
+    request = (ops.sequence(client.session, 1, 3, client.slots - 1, True), put(root),
+               ops.create_directory(b"a"))
+    first = Asking(lambda: client.send(*request))
+    server.wait_for_call("reply_later")
+    client.connection.close()
+    first.join(5)
+    client.connection = client._connect(5)
+    assert client.send(*request).status == Status.DELAY
+    server.set(replies_held=0)
+    assert client.send(*request).status == Status.OK
+    assert len(server.calls("reply_later")) == 1, "it was carried out once"
+    healthy(server)
+
+
+def test_0056_what_may_be_lost_is_not_told(server, client):
+    root = client.handle("/layout")
+    server.set(replies_wait=1, replies_later=1, replies_held=1)
+    asked = Asking(lambda: client.compound(put(root), ops.create_directory(b"a")))
+    server.wait_for_call("reply_later")
+    server.set(replies_lost=1, replies_held=0)
+    asked.join(5)
+    assert asked.reply is None
+    server.set(replies_lost=0)
+    client.connection = client._connect(5)
     healthy(server)

@@ -55,6 +55,7 @@ static struct settings {
   _Atomic uint32_t getattrs_invalidates;  // an object's attributes change while they are asked for
   _Atomic uint32_t replies_wait;     // what makes names is waited for by replies, each "reply_wait"
   _Atomic uint32_t replies_held;     // while it is set
+  _Atomic uint32_t replies_later;    // without a worker, each "reply_later"
   _Atomic uint32_t replies_lost;     // and in vain
   _Atomic uint32_t records_lookups;  // each as "lookup"
 } settings = {.body_size = 32};
@@ -269,12 +270,44 @@ static bool wait_for_change(uint64_t store, uint64_t upto) {
   return true;
 }
 
+#if FSAL_MAJOR_VERSION >= 1304
+enum { kMostAside = 64 };
+
+static void* aside[kMostAside];  // requests; under last_mutex
+static unsigned asides;
+
+static bool put_aside(uint64_t store, uint64_t upto, struct svc_req* request) {
+  bool taken = false;
+  pthread_mutex_lock(&last_mutex);
+  if (settings.replies_held != 0 && asides < kMostAside) {
+    record("{\"call\": \"reply_later\", \"store\": %llu, \"upto\": %llu}",
+           (unsigned long long)store, (unsigned long long)upto);
+    aside[asides++] = request;
+    taken = true;
+  }
+  pthread_mutex_unlock(&last_mutex);
+  return taken;
+}
+
+static void resume_those_aside(void) {
+  pthread_mutex_lock(&last_mutex);
+  resume_replies(aside, asides);
+  asides = 0;
+  pthread_mutex_unlock(&last_mutex);
+}
+#else
+static void resume_those_aside(void) {}
+#endif
+
 static void note_change(uint64_t upto) {
   struct reply_wait* due = &op_ctx->reply_wait;
   if (!due->possible) return;
   due->store = 46;
   if (due->upto < upto) due->upto = upto;
   due->wait = wait_for_change;
+#if FSAL_MAJOR_VERSION >= 1304
+  due->later = settings.replies_later != 0 ? put_aside : NULL;
+#endif
 }
 
 static fsal_status_t made(struct fsal_obj_handle* directory, fsal_status_t status) {
@@ -396,6 +429,13 @@ static bool do_recall_any(const char* arguments) {
   return nfs4_recall_any != NULL && nfs4_recall_any(client, keep, mask, recall_any_done, NULL);
 }
 
+static void hold_replies(unsigned value) {
+  settings.replies_held = value;
+#if FSAL_MAJOR_VERSION >= 1302
+  if (value == 0) resume_those_aside();
+#endif
+}
+
 static bool do_set(const char* arguments) {
   char name[32];
   unsigned value;
@@ -419,7 +459,9 @@ static bool do_set(const char* arguments) {
   else if (strcmp(name, "replies_wait") == 0)
     settings.replies_wait = value;
   else if (strcmp(name, "replies_held") == 0)
-    settings.replies_held = value;
+    hold_replies(value);
+  else if (strcmp(name, "replies_later") == 0)
+    settings.replies_later = value;
   else if (strcmp(name, "replies_lost") == 0)
     settings.replies_lost = value;
   else
