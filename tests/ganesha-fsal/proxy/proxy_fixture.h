@@ -100,6 +100,17 @@ struct ProxyFixture {
     if (result) set_size(offset + data.size());
     return std::move(result);
   }
+  // A write that data server 1 has and does not answer in time. It holds the answer back.
+  void give_up_a_write(std::span<const std::byte> data) {
+    set_silent(1, true);
+    CHECK(write(0, data).error() == Errc::kTimedOut);
+    CHECK(proxy->unsettled(file.object, file.map));
+    set_silent(1, false);
+  }
+  void set_silent(std::uint32_t id, bool silent) {
+    const std::lock_guard lock(objects(id).mutex);
+    objects(id).silent = silent;
+  }
   Result<ProxyIo::ReadResult> read(std::uint64_t offset, std::uint32_t count) {
     ProxyIo::File any = file;
     if (!read_leads) any.leads.clear();

@@ -162,16 +162,7 @@ TEST_CASE("a write that was given up is not carried out over a later one") {
   const auto last = pattern(1000, 2);
   REQUIRE(f.write(0, last));
   const int before = f.objects(1).writes;
-  {
-    const std::lock_guard lock(f.objects(1).mutex);
-    f.objects(1).silent = true;
-  }
-  CHECK(f.write(0, first).error() == Errc::kTimedOut);
-  CHECK(f.proxy->unsettled(f.file.object, f.file.map));
-  {
-    const std::lock_guard lock(f.objects(1).mutex);
-    f.objects(1).silent = false;
-  }
+  f.give_up_a_write(first);
   SECTION("it is carried out before the later one, or the later one is not either") {
     CHECK(f.write(0, last).error() == Errc::kTimedOut);
     CHECK(f.objects(1).writes == before);
@@ -202,15 +193,7 @@ TEST_CASE("a data server with other addresses is still who was sent what was giv
   const auto last = pattern(1000, 2);
   REQUIRE(f.write(0, last));
   const int before = f.objects(1).writes;
-  {
-    const std::lock_guard lock(f.objects(1).mutex);
-    f.objects(1).silent = true;
-  }
-  CHECK(f.write(0, first).error() == Errc::kTimedOut);
-  {
-    const std::lock_guard lock(f.objects(1).mutex);
-    f.objects(1).silent = false;
-  }
+  f.give_up_a_write(first);
   FakeNfs& server = *f.servers[0];
   rpc::TcpServer other(
       f.threads, f.pool, {.address = "127.0.0.1", .limits = {}},
