@@ -55,7 +55,6 @@ std::vector<layout::ClientNetwork> told_networks(const DsConfig& config,
       return by_rdma(one) && !is_reached(config, reachable, one.address);
     });
   }
-  std::erase_if(told, [](const auto& network) { return network.addresses.empty(); });
   return told;
 }
 
@@ -65,6 +64,11 @@ Result<> check_networks(const DsConfig& config) {
     if (std::ranges::any_of(network.addresses, &by_rdma) && config.listen_rdma.empty()) {
       return fail(Errc::kInvalid, fmt::format("network '{}' tells of RDMA, and server.listen has "
                                               "none",
+                                              network.name));
+    }
+    if (std::ranges::all_of(network.addresses, &by_rdma)) {
+      return fail(Errc::kInvalid, fmt::format("network '{}' needs an address for TCP, too, for "
+                                              "when RDMA does not get through",
                                               network.name));
     }
   }
@@ -161,7 +165,9 @@ Result<> check_listen(const DsConfig& config) {
       return fail(Errc::kInvalid,
                   fmt::format("server.listen has port {} both for TCP and for RDMA", address.port));
     }
-    if (address.port == 0) return fail(Errc::kInvalid, "server.listen needs a port for RDMA");
+    if (address.port == 0 || layout::is_wildcard(address)) {  // its device may go, and come back
+      return fail(Errc::kInvalid, "server.listen needs an address and a port for RDMA");
+    }
   }
   if (config.listen.empty() && !config.listen_rdma.empty()) {
     return fail(Errc::kInvalid,

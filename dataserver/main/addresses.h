@@ -33,8 +33,7 @@ struct Told {
 
   friend bool operator==(const Told&, const Told&) = default;
 };
-// Where clients get to those of listen_rdma that are true. A network of which nothing can be told
-// is left out.
+// Where clients get to those of listen_rdma that are true.
 [[nodiscard]] Told told(const DsConfig& config, const std::vector<bool>& reachable);
 
 // kInvalid: addresses that do not go together, to listen at, or to tell.

@@ -49,6 +49,17 @@ def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     assert (found["Restart"], found["RestartPreventExitStatus"]) == ("always", "2")
     assert found["ExecReload"] == "/bin/sh -c 'kill -HUP $MAINPID'"
     assert "RequiresMountsFor=" in unit.read_text()
+    # An address that is not there yet, a store that is still in use: it is tried until that passes.
+    assert "\nStartLimitIntervalSec=0\n" in unit.read_text()
+
+
+@pytest.mark.parametrize("unit", SERVERS, ids=lambda unit: unit.name)
+def test_services_get_at_rdma_devices(unit):
+    text = unit.read_text()
+    assert settings(unit)["DevicePolicy"] == "closed"
+    assert "\nDeviceAllow=char-infiniband_verbs rw\n" in text
+    assert "\nDeviceAllow=/dev/infiniband/rdma_cm rw\n" in text
+    assert re.search(r"^After=.*\brdma-hw\.target\b", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("unit", SERVERS, ids=lambda unit: unit.name)

@@ -391,7 +391,12 @@ TEST_CASE("RDMA needs TCP beside it, at another port") {
   CHECK_FALSE(check_config(config, false));
   config.listen_rdma[0].port = 0;
   CHECK_FALSE(check_config(config, false));
-  config.listen_rdma[0].port = 20049;
+  config.listen_rdma = {layout::make_address("0.0.0.0", 20049).value()};
+  config.advertise_rdma = {layout::make_address("10.0.0.1", 20049).value()};
+  CHECK_FALSE(check_config(config, false));  // whose device goes is not known
+  config.listen_rdma = config.advertise_rdma;
+  config.advertise_rdma.clear();
+  CHECK(check_config(config, false));
   config.listen.clear();
   CHECK_FALSE(check_config(config, false));
 }
@@ -471,14 +476,8 @@ TEST_CASE("networks of clients are tables of their own, as many as there are") {
         "office: 192.0.2.1:2051 for 192.0.2.0/24");
   CHECK(value->by_default.empty());
   CHECK(told(config, {true}).networks == config.networks);
-  // Without a device its addresses are not told; nor is a network that has no others.
+  // Without a device its addresses are not told.
   CHECK(list_text(told(config, {false}).networks[0].addresses) == "10.0.0.1:2051");
-  const std::string lone =
-      "[[network]]\nname = \"ib\"\naddresses = \"rdma://10.0.0.1\"\nclients = \"10.0.0.0/8\"\n";
-  const auto by_rdma = parse_config(listen + lone + office, "ds.toml").value();
-  CHECK(told(by_rdma, {true}).networks.size() == 2);
-  REQUIRE(told(by_rdma, {false}).networks.size() == 1);
-  CHECK(told(by_rdma, {false}).networks[0].name == "office");
 }
 
 TEST_CASE("what is wrong with a network is said with its line, or its name") {
@@ -506,6 +505,11 @@ TEST_CASE("what is wrong with a network is said with its line, or its name") {
   CHECK(checked([](auto& config) {
           config.networks[0].addresses[0].transport = layout::Transport::kRdma;
         }).contains("network 'n' tells of RDMA, and server.listen has none"));
+  CHECK(checked([](auto& config) {
+          config.listen_rdma = {layout::make_address("10.0.0.1", 20049).value()};
+          config.networks[0].addresses = {
+              {layout::make_address("10.0.0.1", 20049).value(), layout::Transport::kRdma}};
+        }).contains("network 'n' needs an address for TCP, too"));
 }
 
 TEST_CASE("a file is read, an absent one is not found") {

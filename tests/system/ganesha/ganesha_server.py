@@ -34,7 +34,7 @@ NFS_CORE_PARAM {
 NFSv4 {
   Graceless = %(graceless)s; Grace_Period = %(grace)d; PNFS_MDS = true;
   Minor_Versions = 0, 1, 2; RecoveryBackend = fs;
-  RecoveryRoot = %(folder)s/recovery; Expired_Client_Threshold = 0; Lease_Lifetime = %(lease)d;
+  RecoveryRoot = %(folder)s/recovery; Lease_Lifetime = %(lease)d;
 }
 MEM { Inode_Size = 4096; }
 EXPORT_DEFAULTS { Access_Type = RW; Squash = None; SecType = sys, none; }

@@ -40,7 +40,6 @@ NFSv4 {{
   Graceless = {str(mds.graceless).lower()};
   RecoveryBackend = fs;
   RecoveryRoot = "{mds.folder}/recovery";
-  Expired_Client_Threshold = 0;
   Only_Numeric_Owners = true;
 }}
 MDCACHE {{ Detached_Mult = 64; }}

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "rpc/peer/resolve.h"
-#include "rpc/transport/rdma/header.h"
 
 namespace weft::cli {
 namespace {
@@ -131,7 +130,6 @@ std::vector<std::string> firewall_rules(const std::string& ports, bool rdma) {
   const std::string quoted = ports.starts_with('{') ? "'" + ports + "'" : ports;
   std::vector<std::string> rules{fmt::format(kRule, "tcp", quoted)};
   if (rdma) {
-    rules.push_back(fmt::format(kRule, "tcp", rpc::rdma::kPort));
     rules.push_back(fmt::format(kRule, "udp", kRocePort));
   }
   return rules;

@@ -40,7 +40,7 @@ struct DsPlan {
 [[nodiscard]] std::string never_creating(std::string toml);
 
 // What a machine's firewall is to pass to this TCP port, or to these ("{ 2049, 20480 }"), by the
-// command line of nftables. `rdma`: NFS/RDMA as well, by iWARP or RoCE.
+// command line of nftables. `rdma`: RoCE as well.
 [[nodiscard]] std::vector<std::string> firewall_rules(const std::string& ports, bool rdma);
 // Whether the machine has a device for RDMA.
 [[nodiscard]] bool has_rdma(const Places& places);

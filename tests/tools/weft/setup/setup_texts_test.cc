@@ -101,7 +101,7 @@ TEST_CASE("a firewall passes what is listened for, RDMA where it is") {
   };
   CHECK(firewall_rules("{ 1, 2 }", false) == std::vector{rule("tcp dport '{ 1, 2 }'")});
   CHECK(firewall_rules("2052", true) ==
-        std::vector{rule("tcp dport 2052"), rule("tcp dport 20049"), rule("udp dport 4791")});
+        std::vector{rule("tcp dport 2052"), rule("udp dport 4791")});
 }
 
 TEST_CASE("a data server's file is as weft-ds has it", "[setup]") {
