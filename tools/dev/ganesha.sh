@@ -25,7 +25,7 @@
 weft_ganesha_packages=(
   gcc g++ cmake ninja-build bison flex pkg-config patch ccache
   liburcu-dev libkrb5-dev libnsl-dev uuid-dev libblkid-dev libcap-dev libacl1-dev libnfsidmap-dev
-  libdbus-1-dev debian-archive-keyring)
+  debian-archive-keyring)
 
 weft_ganesha_suite=trixie
 weft_ganesha_tarballs=(  # source package, file, sha256
@@ -39,7 +39,7 @@ weft_ganesha_tarballs=(  # source package, file, sha256
 weft_ganesha_options=(
   -DCMAKE_BUILD_TYPE=RelWithDebInfo
   -DUSE_SYSTEM_NTIRPC=OFF -D_MSPAC_SUPPORT=OFF -DUSE_NFS_RDMA=OFF -DUSE_9P=OFF
-  -DUSE_DBUS=ON -DRPCBIND=OFF -DUSE_MONITORING=OFF
+  -DUSE_DBUS=OFF -DRPCBIND=OFF -DUSE_MONITORING=OFF
   -DUSE_FSAL_VFS=ON -DUSE_FSAL_MEM=ON -DUSE_FSAL_NULL=ON
   -DUSE_FSAL_PROXY_V4=OFF -DUSE_FSAL_PROXY_V3=OFF -DUSE_FSAL_LUSTRE=OFF
   -DUSE_FSAL_LIZARDFS=OFF -DUSE_FSAL_KVSFS=OFF -DUSE_FSAL_CEPH=OFF -DUSE_FSAL_GPFS=OFF

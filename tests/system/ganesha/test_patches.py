@@ -570,6 +570,16 @@ def test_0032_a_layoutcommit_from_before_the_lease_ended(graceful):
     healthy(graceful)
 
 
+def test_0057_what_a_client_has_goes_with_its_lease(graceful):
+    until(lambda: graceful.grace_left_ms() == 0)
+    client = Client(graceful.address)
+    granted(client)
+    client.vanish()
+    assert not graceful.calls("layoutreturn")
+    until(lambda: graceful.calls("layoutreturn"))
+    healthy(graceful)
+
+
 def test_0034_a_layout_stateid_of_before_a_recall(server, client):
     handle, _, layout = granted(client)
     current = client.call(put(handle), layout_ops.layoutget(layout)).stateid
