@@ -235,7 +235,7 @@ void note_rules(const Places& places, Done& done) {
   const auto text = read_text(done.conf);
   if (!text) return;
   const bool rdma = has_rdma(places) || text->contains("\"rdma://");
-  for (const std::string& listen : toml_texts(*text, "listen")) {
+  for (const std::string& listen : toml_texts(*text, "server.listen")) {
     if (!rpc::peer::check_address(listen)) continue;
     for (std::string& rule : firewall_rules(listen.substr(listen.rfind(':') + 1), rdma)) {
       if (std::ranges::find(done.rules, rule) == done.rules.end()) {
