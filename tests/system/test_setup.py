@@ -336,11 +336,30 @@ SYSTEMCTL = """#!/bin/sh
 echo "$*" >>$UNITS/calls
 case "$1 $2" in
   "start weft-join.service")
+    [ -e $UNITS/no-listener ] && exit 1
     weft token --serve >$UNITS/listener.log 2>&1 &
     for i in $(seq 100); do ss -Hltn 'sport = :20481' | grep -q . && exit 0; sleep 0.1; done
     exit 1 ;;
   "show "*) cat "$UNITS/$2" ;;
 esac
+"""
+# In place of journalctl: a line of $UNITS/journal has who wrote it of which unit, a priority, and
+# the text. -u has the lines of the service manager as well.
+JOURNALCTL = """#!/bin/sh
+case "$*" in
+  --sync) exit 0 ;;
+  *_SYSTEMD_UNIT=*" -p err") lines="${*#*_SYSTEMD_UNIT=}"; lines="service ${lines% -p err} 3 " ;;
+  *_SYSTEMD_UNIT=*) lines="service ${*#*_SYSTEMD_UNIT=} . " ;;
+  *) lines="${*#*-u }"; lines="[a-z]* ${lines%% *} . " ;;
+esac
+sed -n "s/^$lines//p" $UNITS/journal | tail -1
+"""
+JOURNAL = """service weft-mds.service 6 weft: /etc/weft/ganesha.conf:3: what is wrong
+systemd weft-mds.service 4 Failed with result 'exit-code'.
+service weft-ds@a.service 3 weft-ds: what is wrong
+service weft-ds@a.service 6 event=stopping
+systemd weft-ds@a.service 6 Scheduled restart job, restart counter is at 3.
+systemd weft-join.service 3 Failed to apply capabilities.
 """
 # A machine of its own as far as its files go: /etc upon the host's, all else empty.
 OF_ITS_OWN = """set -e
@@ -351,12 +370,18 @@ mkdir -p /run/systemd/system /srv/weft/a /srv/b
 grep -q ^weft: /etc/passwd || echo weft:x:990:990::/:/bin/false >>/etc/passwd
 good=ActiveState=active
 bad=$(printf 'ActiveState=activating\\nNRestarts=3\\nStatusText=waits for its store')
+silent=$(printf 'ActiveState=activating\\nNRestarts=3\\nStatusText=')
 say() { echo "== $1"; shift; "$@" 2>&1 && echo "status 0" || echo "status $?"; }
 """
 STEPS = """
 echo "$bad" >$UNITS/weft-mds.service
 say bad-init weft init --address {address}
+echo "$silent" >$UNITS/weft-mds.service
+say silent-init weft init --address {address}
 echo "$good" >$UNITS/weft-mds.service
+touch $UNITS/no-listener
+say no-token weft init --address {address}
+rm $UNITS/no-listener
 say init weft -o json init --address {address}
 python3 -c 'import socket, time
 listener = socket.create_server(("{address}", 20480)); time.sleep(100)' &
@@ -364,7 +389,10 @@ for i in $(seq 100); do ss -Hltn 'sport = :20480' | grep -q . && break; sleep 0.
 token=$(cut -d' ' -f1 /run/weft/join-tokens | tail -1)
 echo "$bad" >$UNITS/weft-ds@a.service
 say bad-join weft join {address} $token --disk /srv/weft/a --domain r1
-echo "$good" | tee $UNITS/weft-ds@a.service >$UNITS/weft-ds@b.service
+echo "$silent" >$UNITS/weft-ds@a.service
+say silent-join weft join {address} $token --disk /srv/weft/a --domain r1
+echo "$good" >$UNITS/weft-ds@a.service
+printf '%s\\nAmbientCapabilities=cap_sys_resource\\n' "$good" >$UNITS/weft-ds@b.service
 say join weft join {address} $token --disk /srv/weft/a --domain r1
 say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
 say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft
@@ -377,8 +405,10 @@ say calls cat $UNITS/calls
 def test_services_that_do_not_start_are_stopped_again(run, network):
     node = network.mds()
     folder = run.make_folder("units")
-    (folder / "systemctl").write_text(SYSTEMCTL)
-    (folder / "systemctl").chmod(0o755)
+    (folder / "journal").write_text(JOURNAL)
+    for name, text in (("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
     path = f"{folder}:{paths.weft_command().parent}:/usr/sbin:/usr/bin:/sbin:/bin"
     done = subprocess.run(
         [*node.enter_command(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
@@ -389,8 +419,12 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
     stopped = "does not start, and was stopped"
     assert f"weft-mds.service {stopped}: waits for its store" in said["bad-init"]
     assert said["bad-init"].endswith("status 2\n") and said["bad-init"].count("\n") == 2
+    # One that has not come to a status: what its service wrote last.
+    assert f"{stopped}: weft: /etc/weft/ganesha.conf:3: what is wrong (" in said["silent-init"]
+    assert "weft-join.service does not start: Failed to apply capabilities. (" in said["no-token"]
     assert said["init"].endswith("status 0\n"), done.stdout
     assert f"weft-ds@a.service {stopped}" in said["bad-join"], done.stdout
+    assert f"weft-ds@a.service {stopped}: weft-ds: what is wrong (" in said["silent-join"]
     assert said["join"].endswith("status 0\n"), done.stdout
     assert said["second"].endswith("status 0\n"), done.stdout
     assert said["files"].splitlines()[:4] == [
@@ -403,4 +437,5 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
     calls = said["calls"].splitlines()
     for unit in ("weft-mds.service", "weft-ds@a.service"):
         assert calls.index(f"disable --now {unit}") > calls.index(f"start --no-block {unit}")
-        assert calls.count(f"enable {unit}") == 2
+        started = calls.count(f"start --no-block {unit}")
+        assert calls.count(f"enable {unit}") == started > 1

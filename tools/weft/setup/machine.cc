@@ -22,6 +22,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/peer/endpoint.h"
 #include "rpc/peer/resolve.h"
+#include "tools/weft/table.h"
 
 namespace weft::cli {
 namespace {
@@ -75,30 +76,6 @@ Result<> sync_folder_of(const std::string& path) {
   return {};
 }
 
-// A unit's properties, as systemctl prints them.
-struct UnitState {
-  std::string active;
-  std::string status_text;
-  int restarts = 0;
-};
-Result<UnitState> unit_state(const std::string& unit) {
-  auto shown = run_program(
-      {"systemctl", "show", unit, "-p", "ActiveState", "-p", "StatusText", "-p", "NRestarts"},
-      std::chrono::seconds(20));
-  if (!shown) return pass(shown);
-  UnitState state;
-  std::string_view rest = shown->output;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const std::string_view value = line.substr(std::min(line.size(), line.find('=') + 1));
-    if (line.starts_with("ActiveState=")) state.active = value;
-    if (line.starts_with("StatusText=")) state.status_text = value;
-    if (line.starts_with("NRestarts=")) state.restarts = std::atoi(std::string(value).c_str());
-  }
-  return state;
-}
-
 Result<> systemctl(const std::vector<std::string>& words) {
   std::vector<std::string> all{"systemctl"};
   all.insert(all.end(), words.begin(), words.end());
@@ -108,17 +85,13 @@ Result<> systemctl(const std::vector<std::string>& words) {
   return {};
 }
 
-// Why a unit does not get to be active; it is stopped.
-std::unexpected<Error> give_up(const std::string& unit, const UnitState& state) {
-  std::string why = state.status_text;
-  if (why.empty()) {
-    const auto log = run_program({"journalctl", "-u", unit, "-n", "1", "-o", "cat", "--no-pager"},
-                                 std::chrono::seconds(20));
-    if (log) why = last_line(log->output);
-  }
+// It is stopped.
+std::unexpected<Error> give_up(const std::string& unit, const std::string& status,
+                               std::chrono::system_clock::time_point begun) {
+  const std::string why = status.empty() ? last_words(unit, begun) : printable(status);
   static_cast<void>(systemctl({"disable", "--now", unit}));
   return fail(Errc::kIo, fmt::format("{} does not start, and was stopped: {} (journalctl -u {})",
-                                     unit, why.empty() ? "it does not say why" : why, unit));
+                                     unit, why, unit));
 }
 
 }  // namespace
@@ -171,20 +144,55 @@ bool has_systemd(const Places& places) {
   return places.prefix.empty() && std::filesystem::is_directory("/run/systemd/system", error);
 }
 
+std::string last_words(const std::string& unit, std::chrono::system_clock::time_point since) {
+  const std::string own = "_SYSTEMD_UNIT=" + unit;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(since.time_since_epoch()).count();
+  static_cast<void>(run_program({"journalctl", "--sync"}, std::chrono::seconds(20)));
+  for (const std::vector<std::string>& which :
+       {std::vector<std::string>{own, "-p", "err"}, {own}, {"-u", unit}}) {
+    std::vector<std::string> words{
+        "journalctl", "-q",  "-n",         "1",
+        "-o",         "cat", "--no-pager", fmt::format("--since=@{}", seconds)};
+    words.insert(words.end(), which.begin(), which.end());
+    const auto log = run_program(words, std::chrono::seconds(20));
+    if (log && log->status == 0 && !log->output.empty()) return printable(last_line(log->output));
+  }
+  return "it does not say why";
+}
+
+Result<Properties> unit_properties(const std::string& unit, const std::vector<std::string>& names) {
+  std::vector<std::string> words{"systemctl", "show", unit};
+  for (const std::string& name : names) words.insert(words.end(), {"-p", name});
+  auto shown = run_program(words, std::chrono::seconds(20));
+  if (!shown) return pass(shown);
+  Properties properties;
+  std::string_view rest = shown->output;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::string_view name = line.substr(0, line.find('='));
+    properties.emplace(name, line.substr(std::min(line.size(), name.size() + 1)));
+  }
+  return properties;
+}
+
 Result<> start_unit(const std::string& unit, std::chrono::seconds patience) {
+  const auto begun_at = std::chrono::system_clock::now();
   if (auto enabled = systemctl({"enable", unit}); !enabled) return enabled;
   if (auto begun = systemctl({"start", "--no-block", unit}); !begun) return begun;
   const auto until = Steady::now() + patience;
-  UnitState last;
+  std::string status;
   while (Steady::now() < until) {
-    auto state = unit_state(unit);
+    auto state = unit_properties(unit, {"ActiveState", "StatusText", "NRestarts"});
     if (!state) return pass(state);
-    last = *state;
-    if (last.active == "active") return {};
-    if (last.active == "failed" || last.restarts > 2) break;
+    status = (*state)["StatusText"];
+    const std::string active = (*state)["ActiveState"];
+    if (active == "active") return {};
+    if (active == "failed" || std::atoi((*state)["NRestarts"].c_str()) > 2) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
   }
-  return give_up(unit, last);
+  return give_up(unit, status, begun_at);
 }
 
 Result<> make_folder(const std::string& path, Owner owner, mode_t mode) {
