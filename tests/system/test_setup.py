@@ -172,6 +172,55 @@ def test_each_command_may_be_run_again(first, others):
                                              first.node.address)
 
 
+def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
+    made = first.said("init", "--address", first.node.address)
+    first.serve()
+    first.start(made["start"][1]).wait_port(JOIN_PORT)
+    machine, host = others[0], first.node.address
+    disk = ["--disk", str(machine.disk)]
+    joined = machine.said("join", host, made["token"], *disk)
+    conf = Path(joined["configuration"])
+    conf.write_text(conf.read_text().replace("\n# create", "\ncreate"))  # as with systemd
+    (machine.disk / "objects").mkdir()
+    assert machine.said("join", host, "-", *disk)["wrote"] == []
+    assert "\ncreate = false" in conf.read_text()
+    (machine.disk / "objects").rmdir()
+    # Perhaps it is only not mounted.
+    line = machine.refused("join", host, "0" * 32, *disk)
+    assert "has no store: mount its disk; a new disk takes a token: " in line
+    assert "\ncreate = false" in conf.read_text()
+    (machine.disk / "mine").write_text("mine")
+    assert "other files (mine)" in machine.refused("join", host, made["token"], *disk)
+    (machine.disk / "mine").unlink()
+    again = machine.said("join", host, made["token"], *disk)
+    assert again["wrote"] == [str(conf)] and "\n# create = false" in conf.read_text()
+    machine.start(again["start"])
+    wait_until(lambda: len(first.up()) == 1, 30, "a data server up", 0.2)
+
+
+def test_directories_with_one_name_and_systems_are_told_apart(run, first, others):
+    made = first.said("init", "--address", first.node.address)
+    first.serve()
+    first.start(made["start"][1]).wait_port(JOIN_PORT)
+    machine, host = others[0], first.node.address
+    disk = ["--disk", str(machine.disk)]
+    joined = machine.said("join", host, made["token"], *disk)
+    same = ["--disk", str(run.make_folder(f"{machine.name}/mnt/a"))]
+    for _ in range(2):
+        second = machine.said("join", host, made["token"], *same)
+        assert second["unit"] == "weft-ds@mnt-a.service" and second["name"].endswith("-mnt-a")
+    assert machine.said("join", host, "-", *disk)["configuration"] == joined["configuration"]
+    # Another system's metadata server.
+    other = First(run, others[1].node, "m2")
+    made = other.said("init", "--address", other.node.address)
+    host = other.node.address
+    assert f"does not name {host}: to tell" in machine.refused("join", host, "0" * 32, *disk)
+    other.start(made["start"][1]).wait_port(JOIN_PORT)
+    assert "another system's key" in machine.refused("join", host, made["token"], *disk)
+    (machine.prefix / "etc/weft/cluster.key").unlink()
+    assert "remove it if it is of a" in machine.refused("join", host, made["token"], *disk)
+
+
 def test_a_machine_that_may_not_join_is_left_as_it_was(first, others):
     made = first.said("init", "--address", first.node.address)
     machine = others[0]
@@ -394,6 +443,7 @@ say silent-join weft join {address} $token --disk /srv/weft/a --domain r1
 echo "$good" >$UNITS/weft-ds@a.service
 printf '%s\\nAmbientCapabilities=cap_sys_resource\\n' "$good" >$UNITS/weft-ds@b.service
 say join weft join {address} $token --disk /srv/weft/a --domain r1
+say anew weft join {address} $token --disk /srv/weft/a --domain r1
 say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
 say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft
 say toml grep -h 'create\\|listen' /etc/weft/ds-a.toml /etc/weft/ds-b.toml
@@ -426,6 +476,8 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
     assert f"weft-ds@a.service {stopped}" in said["bad-join"], done.stdout
     assert f"weft-ds@a.service {stopped}: weft-ds: what is wrong (" in said["silent-join"]
     assert said["join"].endswith("status 0\n"), done.stdout
+    # There is no store: it is a new disk.
+    assert "wrote /etc/weft/ds-a.toml" in said["anew"] and said["anew"].endswith("status 0\n")
     assert said["second"].endswith("status 0\n"), done.stdout
     assert said["files"].splitlines()[:4] == [
         "/etc/weft/cluster.key 600 990", "/run/weft/join-tokens 600 990", "/srv/weft/a 700 990",
@@ -435,6 +487,7 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
         f'listen = ["{node.address}:2052"]', "create = false"]
     assert "RequiresMountsFor=/srv/b" in said["order"]
     calls = said["calls"].splitlines()
+    assert calls.count("stop weft-ds@a.service") == 1
     for unit in ("weft-mds.service", "weft-ds@a.service"):
         assert calls.index(f"disable --now {unit}") > calls.index(f"start --no-block {unit}")
         started = calls.count(f"start --no-block {unit}")

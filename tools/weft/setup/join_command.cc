@@ -79,12 +79,33 @@ Result<std::string> check_disk(const JoinOptions& options) {
   return path;
 }
 
+std::string conf_of(const Places& places, const std::string& instance) {
+  return places.etc() + "/ds-" + instance + ".toml";
+}
+
+// The first name that no other directory's data server here has.
+Result<std::string> choose_instance(const Places& places, const std::string& disk) {
+  for (const std::string& name : instance_names(disk)) {
+    auto text = read_text(conf_of(places, name));
+    if (!text && text.error() == Errc::kNotFound) return name;
+    if (!text) return pass(text);
+    const auto paths = toml_texts(*text, "store.path");
+    std::error_code error;
+    if (paths.empty() || std::filesystem::equivalent(paths.front(), disk, error)) return name;
+  }
+  return fail(Errc::kExists, disk +
+                                 ": data servers of other directories have all names that it could "
+                                 "get: use a directory with another name");
+}
+
 Result<DsPlan> plan_of(const JoinOptions& options) {
   auto disk = check_disk(options);
   if (!disk) return pass(disk);
+  auto instance = choose_instance(options.places, *disk);
+  if (!instance) return pass(instance);
   DsPlan plan;
   plan.disk = *disk;
-  plan.instance = std::filesystem::path(*disk).filename().string();
+  plan.instance = *instance;
   const std::string host = host_name();
   plan.name = options.name.empty() ? host + "-" + plan.instance : options.name;
   plan.domain = options.domain.empty() ? host : options.domain;
@@ -158,21 +179,81 @@ Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer
   return {};
 }
 
+Result<JoinAnswer> ask(const JoinOptions& options, const std::string& name) {
+  std::string token = options.token;
+  if (token == "-") std::getline(std::cin, token);
+  return ask_to_join(options.host, token, name, kAsking);
+}
+
 // What the file of a data server that was joined before says otherwise; empty: nothing.
 std::string contradiction(const std::string& text, const JoinOptions& options, const DsPlan& plan) {
   const auto says = [&text](std::string_view key, const std::string& value) {
-    return text.find(fmt::format("{} = \"{}\"", key, value)) != std::string::npos;
+    return toml_texts(text, key) == std::vector{value};
   };
-  if (!says("path", plan.disk)) return "another path";
-  if (!options.domain.empty() && !says("failure_domain", plan.domain)) return "another domain";
-  if (!options.name.empty() && !says("name", plan.name)) return "another name";
+  if (toml_texts(text, "store.path").empty()) return "no path of a store";
+  if (!options.domain.empty() && !says("server.failure_domain", plan.domain)) {
+    return "another domain";
+  }
+  if (!options.name.empty() && !says("server.name", plan.name)) return "another name";
   return "";
 }
 
+// Whether it is evident that a data server's file is of the system whose metadata server is this.
+bool names_host(const std::string& text, const std::string& host) {
+  const auto said = said_address(host, kJoinPort);
+  return said && std::ranges::any_of(toml_texts(text, "cluster.mds"), [&](const auto& mds) {
+           const auto one = said_address(mds, kControlPort);
+           return one && layout::ip_text(one->address) == layout::ip_text(said->address);
+         });
+}
+
+// Of a data server that was joined before. A new disk in the place of its store is a new one.
+Result<> take_up(const JoinOptions& options, Owner owner, Done& done) {
+  auto text = read_text(done.conf);
+  if (!text) return pass(text);
+  if (const std::string other = contradiction(*text, options, done.plan); !other.empty()) {
+    return fail(Errc::kExists,
+                fmt::format("{} is there and says {}: change it there, and systemctl restart {}",
+                            done.conf, other, done.unit));
+  }
+  const bool has_store = exists(done.plan.disk + "/objects");
+  const std::string once = has_store ? *text : creating(*text);
+  const bool anew = once != *text;
+  const bool named = names_host(*text, options.host);
+  if (!named && !exists(options.places.key())) {
+    return fail(Errc::kExists,
+                fmt::format("{} is there, and does not name {}: remove it if it is of a system "
+                            "that is over",
+                            done.conf, options.host));
+  }
+  if (!anew && named) {
+    done.notes.push_back(done.conf + " was there; no token was needed");
+    return {};
+  }
+  auto answer = ask(options, done.plan.name);
+  if (!answer) {
+    const std::string why =
+        anew ? fmt::format("{} has no store: mount its disk; a new disk", done.plan.disk)
+             : fmt::format("does not name {}: to tell whether that is its system", options.host);
+    return fail(answer.error().code, fmt::format("{} is there, and {} takes a token: {}", done.conf,
+                                                 why, answer.error().text));
+  }
+  if (auto key = install_key(options.places, owner, *answer, done); !key) return key;
+  if (!anew) {
+    done.notes.push_back(done.conf + " was there");
+    return {};
+  }
+  if (has_systemd(options.places)) {
+    if (auto stopped = stop_unit(done.unit); !stopped) return stopped;
+  }
+  const Owner self{.user = ::geteuid(), .group = ::getegid()};
+  if (auto wrote = write_file(done.conf, once, self, 0644); !wrote) return wrote;
+  done.wrote.push_back(done.conf);
+  return {};
+}
+
 Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
-  std::string token = options.token;
-  if (token == "-") std::getline(std::cin, token);
-  auto answer = ask_to_join(options.host, token, done.plan.name, kAsking);
+  auto answer = ask(options, done.plan.name);
   if (!answer) return pass(answer);
   auto listen = choose_address(options, answer->own);
   if (!listen) return pass(listen);
@@ -255,25 +336,15 @@ Result<Done> set_up(const JoinOptions& options) {
   auto plan = plan_of(options);
   if (!plan) return pass(plan);
   Done done{.plan = *plan,
-            .conf = options.places.etc() + "/ds-" + plan->instance + ".toml",
+            .conf = conf_of(options.places, plan->instance),
             .unit = "weft-ds@" + plan->instance + ".service",
             .wrote = {},
             .start = {},
             .rules = {},
             .notes = {}};
-  if (!exists(done.conf)) {
-    if (auto configured = configure(options, *owner, done); !configured) return pass(configured);
-  } else {
-    auto text = read_text(done.conf);
-    if (!text) return pass(text);
-    const std::string other = contradiction(*text, options, done.plan);
-    if (!other.empty()) {
-      return fail(Errc::kExists, fmt::format("{} is there and says {}: change it there, and "
-                                             "systemctl restart {}",
-                                             done.conf, other, done.unit));
-    }
-    done.notes.push_back(done.conf + " was there; no token was needed");
-  }
+  auto configured =
+      exists(done.conf) ? take_up(options, *owner, done) : configure(options, *owner, done);
+  if (!configured) return pass(configured);
   note_rules(options.places, done);
   if (auto made = make_folder(done.plan.disk, *owner, 0700); !made) return pass(made);
   if (auto started = start(options, done); !started) return pass(started);

@@ -32,6 +32,7 @@ using boost::system::error_code;
 using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMostOutput = std::size_t{4} << 20;
+constexpr std::chrono::seconds kSystemctl{120};  // a data server may take 90 s to stop
 constexpr std::size_t kMostText = std::size_t{1} << 20;
 
 // The child's part; does not return.
@@ -79,7 +80,7 @@ Result<> sync_folder_of(const std::string& path) {
 Result<> systemctl(const std::vector<std::string>& words) {
   std::vector<std::string> all{"systemctl"};
   all.insert(all.end(), words.begin(), words.end());
-  auto ran = run_program(all, std::chrono::seconds(60));
+  auto ran = run_program(all, kSystemctl);
   if (!ran) return pass(ran);
   if (ran->status != 0) return fail(Errc::kIo, last_line(ran->output));
   return {};
@@ -142,6 +143,13 @@ Result<Ran> run_program(const std::vector<std::string>& words, std::chrono::seco
 bool has_systemd(const Places& places) {
   std::error_code error;
   return places.prefix.empty() && std::filesystem::is_directory("/run/systemd/system", error);
+}
+
+Result<> stop_unit(const std::string& unit) {
+  auto stopped = systemctl({"stop", unit});
+  if (stopped) return stopped;
+  return fail(stopped.error().code,
+              fmt::format("{} does not stop: {}", unit, stopped.error().text));
 }
 
 std::string last_words(const std::string& unit, std::chrono::system_clock::time_point since) {

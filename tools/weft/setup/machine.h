@@ -58,6 +58,8 @@ using Properties = std::map<std::string, std::string>;
 // stopped and disabled again; the error says why, and where more is said.
 [[nodiscard]] Result<> start_unit(const std::string& unit, std::chrono::seconds patience);
 
+// It is not running any more; kIo when it does not end.
+[[nodiscard]] Result<> stop_unit(const std::string& unit);
 // Why a unit of ours ended: the last error that its service has written to the journal since then,
 // or the last line, or what systemd says of it.
 [[nodiscard]] std::string last_words(const std::string& unit,

@@ -131,6 +131,14 @@ key_file = "/etc/weft/cluster.key"
   CHECK(never.find("\ncreate = false\n") != std::string::npos);
   CHECK(never.size() == text.size() - 2);
   CHECK(never_creating(never) == never);
+  CHECK(creating(never) == text);
+  CHECK(creating(text) == text);
+}
+
+TEST_CASE("data servers of directories with one name are told apart", "[setup]") {
+  using Names = std::vector<std::string>;
+  CHECK(instance_names("/mnt/disk1/weft") == Names{"weft", "disk1-weft", "mnt-disk1-weft"});
+  CHECK(instance_names("/a") == Names{"a"});
 }
 
 }  // namespace weft::cli
