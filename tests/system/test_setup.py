@@ -448,6 +448,7 @@ say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
 say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft
 say toml grep -h 'create\\|listen' /etc/weft/ds-a.toml /etc/weft/ds-b.toml
 say order cat /etc/systemd/system/weft-ds@b.service.d/store.conf
+say drop-ins sh -c 'cd /etc/systemd/system && grep -r Capabilit.*= weft-ds@*.d'
 say calls cat $UNITS/calls
 """
 
@@ -460,9 +461,11 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     path = f"{folder}:{paths.weft_command().parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    # As in a container: without a capability.
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+             "setpriv", "--bounding-set=-sys_resource"]
     done = subprocess.run(
-        [*node.enter_command(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
-         "--mount-proc", "env", f"UNITS={folder}", f"PATH={path}", "sh", "-c",
+        [*node.enter_command(), *alone, "env", f"UNITS={folder}", f"PATH={path}", "sh", "-c",
          OF_ITS_OWN + STEPS.format(address=node.address)],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     said = dict(part.split("\n", 1) for part in done.stdout.split("== ")[1:])
@@ -486,6 +489,11 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
         f'listen = ["{node.address}:2051"]', "create = false",
         f'listen = ["{node.address}:2052"]', "create = false"]
     assert "RequiresMountsFor=/srv/b" in said["order"]
+    # Only of the unit that wants what this machine has not.
+    file = "weft-ds@b.service.d/capabilities.conf"
+    assert said["drop-ins"] == (f"{file}:AmbientCapabilities=\n{file}:CapabilityBoundingSet=\n"
+                                "status 0\n")
+    assert "no CAP_SYS_RESOURCE" in said["second"] and "CAP_SYS" not in said["join"]
     calls = said["calls"].splitlines()
     assert calls.count("stop weft-ds@a.service") == 1
     for unit in ("weft-mds.service", "weft-ds@a.service"):

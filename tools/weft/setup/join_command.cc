@@ -14,6 +14,7 @@
 #include "tools/weft/doctor/checks.h"
 #include "tools/weft/output.h"
 #include "tools/weft/setup/ask_to_join.h"
+#include "tools/weft/setup/drop_ins.h"
 #include "tools/weft/setup/setup.h"
 #include "tools/weft/setup/setup_texts.h"
 #include "tools/weft/setup/tokens.h"
@@ -281,18 +282,6 @@ Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
   return fail(Errc::kInvalid, printable(checked->output));
 }
 
-// So that the service does not start before the disk is mounted, wherever that is.
-Result<> order_after_mount(const Done& done) {
-  if (done.plan.disk == "/srv/weft/" + done.plan.instance) return {};
-  const Owner root;
-  const std::string folder = "/etc/systemd/system/" + done.unit + ".d";
-  if (auto made = make_folder(folder, root, 0755); !made) return made;
-  const std::string text = "[Unit]\nRequiresMountsFor=" + done.plan.disk + "\n";
-  if (auto wrote = write_file(folder + "/store.conf", text, root, 0644); !wrote) return wrote;
-  auto reloaded = run_program({"systemctl", "daemon-reload"}, std::chrono::seconds(60));
-  return reloaded ? Result<>() : pass(reloaded);
-}
-
 Result<> start(const JoinOptions& options, Done& done) {
   if (!has_systemd(options.places)) {
     done.start = "weft-ds --supervise --config " + done.conf;
@@ -303,7 +292,9 @@ Result<> start(const JoinOptions& options, Done& done) {
                          ": an empty directory is then a disk that is not mounted");
     return {};
   }
-  if (auto ordered = order_after_mount(done); !ordered) return ordered;
+  auto notes = write_drop_ins(done.unit, done.plan.instance, done.plan.disk);
+  if (!notes) return pass(notes);
+  std::ranges::move(*notes, std::back_inserter(done.notes));
   if (auto started = start_unit(done.unit, kPatience); !started) return started;
   auto text = read_text(done.conf);
   if (!text) return pass(text);
