@@ -12,6 +12,11 @@ from harness.process import Process
 from harness.run import wait_until
 
 JOIN_PORT = 20481
+LISTEN = """import socket, sys
+listener = socket.create_server(("", int(sys.argv[1])))
+print(flush=True)
+sys.stdin.read()
+"""
 COPY = """set -e
 head -c 8M /dev/urandom >/tmp/in
 cp /tmp/in /mnt/nfs/out && sync /mnt/nfs/out && weft-drop-caches && cmp /tmp/in /mnt/nfs/out
@@ -343,9 +348,23 @@ def test_what_init_cannot_use_is_said(first):
     assert "no address of this machine" in first.refused("init", "--address", "192.0.2.77")
     assert "--admin takes" in first.refused("init", "--address", first.node.address,
                                             "--admin", "a;b")
-    assert "say --address" in first.refused("init")  # there is no default route
+    # There is no default route.
+    second = [*first.node.enter_command(), "ip", "address", "add", "10.9.9.9/32", "dev", "e0"]
+    subprocess.run(second, check=True)
+    line = first.refused("init")
+    assert f"{first.node.address}, 10.9.9.9: say --address" in line
+    # What is to be listened at, to give tokens as well.
+    for port in (2049, 20480, JOIN_PORT):
+        with subprocess.Popen([*first.node.enter_command(), "python3", "-c", LISTEN, str(port)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listener:
+            listener.stdout.readline()
+            line = first.refused("init", "--address", first.node.address)
+            assert f"something listens at {first.node.address}:{port} already" in line
     assert first.files() == []
     assert "after weft init" in first.refused("token")
+    # With one address no other can be meant.
+    subprocess.run(["delete" if word == "add" else word for word in second], check=True)
+    assert first.said("init")["address"] == first.node.address
 
 
 def test_addresses_by_name(run, first, others):

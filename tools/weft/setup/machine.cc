@@ -1,6 +1,9 @@
 #include "tools/weft/setup/machine.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -93,6 +96,27 @@ std::unexpected<Error> give_up(const std::string& unit, const std::string& statu
   static_cast<void>(systemctl({"disable", "--now", unit}));
   return fail(Errc::kIo, fmt::format("{} does not start, and was stopped: {} (journalctl -u {})",
                                      unit, why, unit));
+}
+
+// Of interfaces' addresses those by which others may reach this machine: IPv4 if there is any, else
+// IPv6.
+std::vector<std::string> outside_addresses(const ifaddrs* list) {
+  std::vector<std::string> of_v4;
+  std::vector<std::string> of_v6;
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    if ((one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (one->ifa_addr->sa_family == AF_INET) {
+      const auto* in = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+      of_v4.emplace_back(::inet_ntop(AF_INET, &in->sin_addr, text.data(), text.size()));
+    } else if (one->ifa_addr->sa_family == AF_INET6) {
+      const auto* in = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
+      if (IN6_IS_ADDR_LINKLOCAL(&in->sin6_addr)) continue;
+      of_v6.emplace_back(::inet_ntop(AF_INET6, &in->sin6_addr, text.data(), text.size()));
+    }
+  }
+  return of_v4.empty() ? of_v6 : of_v4;
 }
 
 }  // namespace
@@ -257,12 +281,18 @@ Result<layout::NetAddress> own_address() {
   boost::asio::ip::udp::socket socket(io);
   error_code error;
   socket.connect({boost::asio::ip::make_address("192.0.2.1"), 9}, error);
-  if (error) {
-    return fail(Errc::kNotFound,
-                "this machine has no default route that shows its address: say --address ADDRESS");
+  if (!error) {
+    return layout::make_address(socket.local_endpoint(error).address().to_string(), 0);
   }
-  auto address = socket.local_endpoint(error).address();
-  return layout::make_address(address.to_string(), 0);
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return fail_errno(errno, "addresses of this machine");
+  const std::vector<std::string> all = outside_addresses(list);
+  ::freeifaddrs(list);
+  if (all.size() == 1) return layout::make_address(all.front(), 0);
+  return fail(Errc::kNotFound,
+              fmt::format("this machine has no default route, and {}: say --address ADDRESS",
+                          all.empty() ? "no address that others reach"
+                                      : fmt::format("addresses {}", fmt::join(all, ", "))));
 }
 
 std::string SaidAddress::with_port(std::uint16_t port) const {

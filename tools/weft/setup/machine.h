@@ -74,7 +74,8 @@ using Properties = std::map<std::string, std::string>;
 // At most 1 MiB. kNotFound.
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
-// The address by which others reach this machine: that of the default route. kNotFound.
+// The address by which others reach this machine: that of the default route, or the only one.
+// kNotFound.
 [[nodiscard]] Result<layout::NetAddress> own_address();
 // What an administrator says of an address: numeric, or a name, which is looked up here now.
 struct SaidAddress {
