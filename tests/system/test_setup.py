@@ -472,6 +472,14 @@ say calls cat $UNITS/calls
 """
 
 
+def test_no_metadata_server_is_one_line(first):
+    for words in (["status"], ["ds", "list"], ["health"]):
+        done = first.ask(*words)
+        [line] = done.stderr.splitlines()
+        assert line.startswith(f"weft: no metadata server is at {first.prefix}/run/weft/mds.sock: ")
+        assert done.returncode == 2
+
+
 def test_services_that_do_not_start_are_stopped_again(run, network):
     node = network.mds()
     folder = run.make_folder("units")
