@@ -393,7 +393,8 @@ def test_addresses_by_name(run, first, others):
         *join("d2..example"))
     assert machine.files() == []
     joined = machine.said(*join("d1"))
-    assert 'listen = ["d1:2051"]' in (machine.prefix / "etc/weft/ds-a.toml").read_text()
+    conf = (machine.prefix / "etc/weft/ds-a.toml").read_text()
+    assert 'listen = ["d1:2051"]' in conf and 'mds = ["m1:20480"]' in conf
     machine.start(joined["start"])
     wait_until(lambda: len(first.up()) == 1, 30, "a data server up", 0.2)
     assert first.up()[0]["addresses"] == [f"{machine.node.address}:2051"]

@@ -161,6 +161,14 @@ Result<std::string> choose_address(const JoinOptions& options, const layout::Net
                                        chosen.host, kFirstDsPort));
 }
 
+// As a data server's file has it: HOST, if that is where the metadata server listens, and may be a
+// name.
+std::string mds_text(const std::string& host, const layout::NetAddress& mds) {
+  const auto said = said_address(host, kJoinPort);
+  const bool same = said && layout::ip_text(said->address) == layout::ip_text(mds);
+  return same ? said->with_port(mds.port) : layout::to_string(mds);
+}
+
 // The system's key. One that is there is another system's, or the same.
 Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer, Done& done) {
   const std::string path = places.key();
@@ -259,12 +267,12 @@ Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
   auto listen = choose_address(options, answer->own);
   if (!listen) return pass(listen);
   done.plan.listen = *listen;
-  done.plan.mds = answer->mds;
-  if (auto reached = can_connect(done.plan.mds, std::chrono::seconds(5)); !reached) {
+  done.plan.mds = mds_text(options.host, answer->mds);
+  if (auto reached = can_connect(answer->mds, std::chrono::seconds(5)); !reached) {
     return fail(reached.error().code,
                 fmt::format("the metadata server: {}: is weft-mds running there, and does its "
                             "firewall pass TCP port {} from here?",
-                            reached.error().text, done.plan.mds.port));
+                            reached.error().text, answer->mds.port));
   }
   if (auto key = install_key(options.places, owner, *answer, done); !key) return key;
   const Owner self{.user = ::geteuid(), .group = ::getegid()};

@@ -121,8 +121,8 @@ path = "{}"
 mds = ["{}"]
 key_file = "{}"
 )",
-                     plan.listen, plan.name, plan.domain, plan.disk, kMayCreate,
-                     layout::to_string(plan.mds), places.key());
+                     plan.listen, plan.name, plan.domain, plan.disk, kMayCreate, plan.mds,
+                     places.key());
 }
 
 std::string never_creating(std::string toml) {

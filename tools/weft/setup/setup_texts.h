@@ -31,7 +31,7 @@ struct DsPlan {
   std::string domain;
   std::string disk;
   std::string listen;  // with its port
-  layout::NetAddress mds;
+  std::string mds;     // likewise
 };
 // In an empty folder it makes a store.
 [[nodiscard]] std::string ds_toml(const Places& places, const DsPlan& plan);

@@ -110,7 +110,7 @@ TEST_CASE("a data server's file is as weft-ds has it", "[setup]") {
                     .domain = "rack1",
                     .disk = "/srv/weft/a",
                     .listen = "192.0.2.11:2051",
-                    .mds = layout::parse_address("[2001:db8::1]:20480").value()};
+                    .mds = "[2001:db8::1]:20480"};
   const std::string text = ds_toml({}, plan);
   CHECK(text == R"(# A data server of a Weft system, made by weft join: weft-ds.toml(5).
 [server]
