@@ -421,9 +421,10 @@ case "$*" in
   *_SYSTEMD_UNIT=*) lines="service ${*#*_SYSTEMD_UNIT=} . " ;;
   *) lines="${*#*-u }"; lines="[a-z]* ${lines%% *} . " ;;
 esac
-sed -n "s/^$lines//p" $UNITS/journal | tail -1
+sed -n "s/^$lines//p" $UNITS/journal
 """
 JOURNAL = """service weft-mds.service 6 weft: /etc/weft/ganesha.conf:3: what is wrong
+service weft-mds.service 2 main :NFS STARTUP :MAJ :gsh_backtrace(main+0x943)
 systemd weft-mds.service 4 Failed with result 'exit-code'.
 service weft-ds@a.service 3 weft-ds: what is wrong
 service weft-ds@a.service 6 event=stopping

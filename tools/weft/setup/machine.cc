@@ -68,9 +68,14 @@ bool read_all(int fd, Steady::time_point until, std::string& into) {
   }
 }
 
-std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+// Ganesha's lists of calls, which come behind what is wrong, left out.
+std::string last_line(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(text.rfind('\n', text.size() - 1) + 1);
+    if (!line.empty() && !line.contains("gsh_backtrace")) return std::string(line);
+    text.remove_suffix(std::min(text.size(), line.size() + 1));
+  }
+  return "";
 }
 
 Result<> sync_folder_of(const std::string& path) {
@@ -184,11 +189,12 @@ std::string last_words(const std::string& unit, std::chrono::system_clock::time_
   for (const std::vector<std::string>& which :
        {std::vector<std::string>{own, "-p", "err"}, {own}, {"-u", unit}}) {
     std::vector<std::string> words{
-        "journalctl", "-q",  "-n",         "1",
+        "journalctl", "-q",  "-n",         "100",
         "-o",         "cat", "--no-pager", fmt::format("--since=@{}", seconds)};
     words.insert(words.end(), which.begin(), which.end());
     const auto log = run_program(words, std::chrono::seconds(20));
-    if (log && log->status == 0 && !log->output.empty()) return printable(last_line(log->output));
+    const std::string last = log && log->status == 0 ? last_line(log->output) : "";
+    if (!last.empty()) return printable(last);
   }
   return "it does not say why";
 }
