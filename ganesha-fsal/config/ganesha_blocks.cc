@@ -12,6 +12,7 @@ namespace weft::mds {
 namespace {
 
 constexpr std::string_view kFlag[] = {"true", "false", "yes", "no", "on", "off"};
+constexpr std::string_view kNumber[] = {"a number"};
 constexpr std::string_view kAccess[] = {"NONE", "RW", "RO", "MDONLY", "MDONLY_RO"};
 constexpr std::string_view kExportProtocols[] = {"3",  "4",     "NFS3",  "NFS4", "V3",
                                                  "V4", "NFSV3", "NFSV4", "9P"};
@@ -31,49 +32,51 @@ constexpr std::string_view kRecoveryBackends[] = {"fs", "fs_ng", "rados_kv", "ra
                                                   "rados_cluster"};
 constexpr std::string_view kMinorVersions[] = {"0", "1", "2"};
 
+constexpr std::string_view kFsals[] = {"WEFT", "VFS", "MEM", "NULL", "MDCACHE", "PSEUDO"};
+
 constexpr GaneshaKey kCoreKeys[] = {
     {"HAProxy_Hosts"},
-    {"NFS_Port"},
-    {"MNT_Port"},
-    {"NLM_Port"},
-    {"Rquota_Port"},
-    {"NFS_RDMA_Port"},
+    {"NFS_Port", kNumber},
+    {"MNT_Port", kNumber},
+    {"NLM_Port", kNumber},
+    {"Rquota_Port", kNumber},
+    {"NFS_RDMA_Port", kNumber},
     {"NFS_RDMA_Protocol_Versions"},
     {"Bind_Addr"},
-    {"NFS_Program"},
-    {"MNT_Program"},
-    {"NLM_Program"},
-    {"Rquota_Program"},
-    {"NFSACL_Program"},
+    {"NFS_Program", kNumber},
+    {"MNT_Program", kNumber},
+    {"NLM_Program", kNumber},
+    {"Rquota_Program", kNumber},
+    {"NFSACL_Program", kNumber},
     {"Drop_IO_Errors", kFlag},
     {"Drop_Inval_Errors", kFlag},
     {"Drop_Delay_Errors", kFlag},
     {"DRC_Disabled", kFlag},
-    {"DRC_Recycle_Hiwat"},
-    {"DRC_TCP_Npart"},
-    {"DRC_TCP_Size"},
-    {"DRC_TCP_Cachesz"},
-    {"DRC_TCP_Hiwat"},
-    {"DRC_TCP_Recycle_Npart"},
-    {"DRC_TCP_Recycle_Expire_S"},
+    {"DRC_Recycle_Hiwat", kNumber},
+    {"DRC_TCP_Npart", kNumber},
+    {"DRC_TCP_Size", kNumber},
+    {"DRC_TCP_Cachesz", kNumber},
+    {"DRC_TCP_Hiwat", kNumber},
+    {"DRC_TCP_Recycle_Npart", kNumber},
+    {"DRC_TCP_Recycle_Expire_S", kNumber},
     {"DRC_TCP_Checksum", kFlag},
-    {"DRC_UDP_Npart"},
-    {"DRC_UDP_Size"},
-    {"DRC_UDP_Cachesz"},
-    {"DRC_UDP_Hiwat"},
+    {"DRC_UDP_Npart", kNumber},
+    {"DRC_UDP_Size", kNumber},
+    {"DRC_UDP_Cachesz", kNumber},
+    {"DRC_UDP_Hiwat", kNumber},
     {"DRC_UDP_Checksum", kFlag},
-    {"RPC_Max_Connections"},
-    {"RPC_Idle_Timeout_S"},
-    {"MaxRPCSendBufferSize"},
-    {"MaxRPCRecvBufferSize"},
-    {"RPC_Max_RDMA_Connections"},
-    {"MaxRPCRdmaCredits"},
-    {"rpc_ioq_thrdmin"},
-    {"RPC_Ioq_ThrdMax"},
-    {"RPC_GSS_Npart"},
-    {"RPC_GSS_Max_Ctx"},
-    {"RPC_GSS_Max_GC"},
-    {"Blocked_Lock_Poller_Interval"},
+    {"RPC_Max_Connections", kNumber},
+    {"RPC_Idle_Timeout_S", kNumber},
+    {"MaxRPCSendBufferSize", kNumber},
+    {"MaxRPCRecvBufferSize", kNumber},
+    {"RPC_Max_RDMA_Connections", kNumber},
+    {"MaxRPCRdmaCredits", kNumber},
+    {"rpc_ioq_thrdmin", kNumber},
+    {"RPC_Ioq_ThrdMax", kNumber},
+    {"RPC_GSS_Npart", kNumber},
+    {"RPC_GSS_Max_Ctx", kNumber},
+    {"RPC_GSS_Max_GC", kNumber},
+    {"Blocked_Lock_Poller_Interval", kNumber},
     {"NFS_Protocols", kProtocols, true},
     {"Protocols", kProtocols, true},
     {"Clustered", kFlag},
@@ -83,9 +86,9 @@ constexpr GaneshaKey kCoreKeys[] = {
     {"Enable_RQUOTA", kFlag},
     {"Enable_NFSACL", kFlag},
     {"Enable_TCP_keepalive", kFlag},
-    {"TCP_KEEPCNT"},
-    {"TCP_KEEPIDLE"},
-    {"TCP_KEEPINTVL"},
+    {"TCP_KEEPCNT", kNumber},
+    {"TCP_KEEPIDLE", kNumber},
+    {"TCP_KEEPINTVL", kNumber},
     {"Enable_NFS_Stats", kFlag},
     {"Enable_Fast_Stats", kFlag},
     {"Enable_FSAL_Stats", kFlag},
@@ -94,28 +97,28 @@ constexpr GaneshaKey kCoreKeys[] = {
     {"Enable_AUTH_Stats", kFlag},
     {"Enable_CLNT_AllOps_Stats", kFlag},
     {"Short_File_Handle", kFlag},
-    {"Manage_Gids_Expiration"},
+    {"Manage_Gids_Expiration", kNumber},
     {"Plugins_Dir"},
-    {"heartbeat_freq"},
+    {"heartbeat_freq", kNumber},
     {"fsid_device", kFlag},
-    {"resolve_fs_retries"},
-    {"resolve_fs_delay"},
+    {"resolve_fs_retries", kNumber},
+    {"resolve_fs_delay", kNumber},
     {"mount_path_pseudo", kFlag},
     {"Enable_UDP", kUdp},
     {"Dbus_Name_Prefix"},
-    {"Max_Uid_To_Group_Reqs"},
+    {"Max_Uid_To_Group_Reqs", kNumber},
     {"Enable_V3fh_Validation_For_V4", kFlag},
-    {"Readdir_Res_Size"},
-    {"Readdir_Max_Count"},
+    {"Readdir_Res_Size", kNumber},
+    {"Readdir_Max_Count", kNumber},
     {"Getattrs_In_Complete_Read", kFlag},
     {"Enable_malloc_trim", kFlag},
-    {"Malloc_trim_MinThreshold"},
-    {"Monitoring_Port"},
+    {"Malloc_trim_MinThreshold", kNumber},
+    {"Monitoring_Port", kNumber},
     {"Enable_Dynamic_Metrics", kFlag},
     {"enable_rpc_cred_fallback", kFlag},
-    {"Unique_Server_Id"},
+    {"Unique_Server_Id", kNumber},
     {"Enable_Connection_Manager", kFlag},
-    {"Connection_Manager_Timeout_sec"},
+    {"Connection_Manager_Timeout_sec", kNumber},
     {"Allow_Set_Io_Flusher_Fail", kFlag},
 };
 constexpr GaneshaKey kKrb5Keys[] = {
@@ -127,8 +130,8 @@ constexpr GaneshaKey kKrb5Keys[] = {
 constexpr GaneshaKey kNfs4Keys[] = {
     {"Sticky_Grace", kFlag},
     {"Graceless", kFlag},
-    {"Lease_Lifetime"},
-    {"Grace_Period"},
+    {"Lease_Lifetime", kNumber},
+    {"Grace_Period", kNumber},
     {"Server_Scope"},
     {"Server_Owner"},
     {"DomainName"},
@@ -137,7 +140,7 @@ constexpr GaneshaKey kNfs4Keys[] = {
     {"Allow_Numeric_Owners", kFlag},
     {"Only_Numeric_Owners", kFlag},
     {"Delegations", kFlag},
-    {"Deleg_Recall_Retry_Delay"},
+    {"Deleg_Recall_Retry_Delay", kNumber},
     {"PNFS_MDS", kFlag},
     {"PNFS_DS", kFlag},
     {"RecoveryBackend", kRecoveryBackends},
@@ -145,76 +148,71 @@ constexpr GaneshaKey kNfs4Keys[] = {
     {"RecoveryDir"},
     {"RecoveryOldDir"},
     {"minor_versions", kMinorVersions, true},
-    {"slot_table_size"},
+    {"slot_table_size", kNumber},
     {"Enforce_UTF8_Validation", kFlag},
-    {"Max_Client_Ids"},
-    {"Max_Open_States_Per_Client"},
-    {"Expired_Client_Threshold"},
-    {"Max_Open_Files_For_Expired_Client"},
-    {"Max_Alive_Time_For_Expired_Client"},
+    {"Max_Client_Ids", kNumber},
+    {"Max_Open_States_Per_Client", kNumber},
+    {"Expired_Client_Threshold", kNumber},
+    {"Max_Open_Files_For_Expired_Client", kNumber},
+    {"Max_Alive_Time_For_Expired_Client", kNumber},
 };
 constexpr GaneshaKey kMdcacheKeys[] = {
-    {"NParts"},
-    {"Cache_Size"},
+    {"NParts", kNumber},
+    {"Cache_Size", kNumber},
     {"Use_Getattr_Directory_Invalidation", kFlag},
-    {"Dir_Chunk"},
-    {"Detached_Mult"},
-    {"Entries_HWMark"},
-    {"Entries_Release_Size"},
-    {"Chunks_HWMark"},
-    {"Chunks_LWMark"},
-    {"LRU_Run_Interval"},
+    {"Dir_Chunk", kNumber},
+    {"Detached_Mult", kNumber},
+    {"Entries_HWMark", kNumber},
+    {"Entries_Release_Size", kNumber},
+    {"Chunks_HWMark", kNumber},
+    {"Chunks_LWMark", kNumber},
+    {"LRU_Run_Interval", kNumber},
     {"Cache_FDs", kFlag},
     {"Close_Fast", kFlag},
-    {"FD_Limit_Percent"},
-    {"FD_HWMark_Percent"},
-    {"FD_LWMark_Percent"},
-    {"Reaper_Work"},
-    {"Reaper_Work_Per_Lane"},
-    {"Biggest_Window"},
-    {"Required_Progress"},
-    {"Futility_Count"},
-    {"Dirmap_HWMark"},
-    {"Files_Delegatable_Percent"},
+    {"FD_Limit_Percent", kNumber},
+    {"FD_HWMark_Percent", kNumber},
+    {"FD_LWMark_Percent", kNumber},
+    {"Reaper_Work", kNumber},
+    {"Reaper_Work_Per_Lane", kNumber},
+    {"Biggest_Window", kNumber},
+    {"Required_Progress", kNumber},
+    {"Futility_Count", kNumber},
+    {"Dirmap_HWMark", kNumber},
+    {"Files_Delegatable_Percent", kNumber},
     {"Use_Cached_Owner_On_Owner_Override", kFlag},
 };
 // Who may do what: of an export, of all, or of some clients.
 constexpr GaneshaKey kAccessKeys[] = {
-    {"Access_Type", kAccess},
-    {"Protocols", kExportProtocols, true},
-    {"Transports", kTransports, true},
-    {"Anonymous_uid"},
-    {"Anonymous_gid"},
-    {"SecType", kSecTypes, true},
-    {"PrivilegedPort", kFlag},
-    {"Manage_Gids", kFlag},
-    {"Squash", kSquashes, true},
-    {"NFS_Commit", kFlag},
+    {"Access_Type", kAccess},          {"Protocols", kExportProtocols, true},
+    {"Transports", kTransports, true}, {"Anonymous_uid", kNumber},
+    {"Anonymous_gid", kNumber},        {"SecType", kSecTypes, true},
+    {"PrivilegedPort", kFlag},         {"Manage_Gids", kFlag},
+    {"Squash", kSquashes, true},       {"NFS_Commit", kFlag},
     {"Delegations", kDelegations},
 };
 constexpr GaneshaKey kExportKeys[] = {
-    {"Export_id"},
+    {"Export_id", kNumber},
     {"Path"},
     {"Pseudo"},
-    {"MaxRead"},
-    {"MaxWrite"},
-    {"PrefRead"},
-    {"PrefWrite"},
-    {"PrefReaddir"},
+    {"MaxRead", kNumber},
+    {"MaxWrite", kNumber},
+    {"PrefRead", kNumber},
+    {"PrefWrite", kNumber},
+    {"PrefReaddir", kNumber},
     {"Filesystem_id"},
     {"Read_Access_Check_Policy", kReadChecks, true},
     {"Tag"},
-    {"MaxOffsetWrite"},
-    {"MaxOffsetRead"},
+    {"MaxOffsetWrite", kNumber},
+    {"MaxOffsetRead", kNumber},
     {"UseCookieVerifier", kFlag},
     {"DisableReaddirPlus", kFlag},
     {"Trust_Readdir_Negative_Cache", kFlag},
     {"Disable_ACL", kFlag},
     {"Security_Label", kFlag},
-    {"Attr_Expiration_Time"},
+    {"Attr_Expiration_Time", kNumber},
 };
 constexpr GaneshaKey kDefaultKeys[] = {
-    {"Attr_Expiration_Time"},
+    {"Attr_Expiration_Time", kNumber},
 };
 constexpr GaneshaKey kClientKeys[] = {
     {"Clients"},
@@ -271,20 +269,37 @@ std::string_view nearest_of(std::span<const Named> known, std::string_view name)
   return nearest(name, names);
 }
 
+// "5", "0x1F", with a sign or not. Whether it is in range Ganesha tells.
+bool is_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('~')) text.remove_prefix(1);
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  if (hex) text.remove_prefix(2);
+  const std::string_view digits = hex ? "0123456789abcdefABCDEF" : "0123456789";
+  return !text.empty() && text.find_first_not_of(digits) == std::string_view::npos;
+}
+
+bool is_word(const GaneshaKey& key, const ConfTerm& term) {
+  if (term.quoted && (key.words.data() == kFlag || key.words.data() == kNumber)) return false;
+  if (key.words.data() == kNumber) return is_number(term.text);
+  const auto is = [&term](std::string_view word) { return same_name(term.text, word); };
+  return std::ranges::any_of(key.words, is);
+}
+
 Result<> check_value(const GaneshaKey& key, const ConfStatement& statement) {
   if (key.words.empty()) return {};
   if (!key.many && statement.terms.size() > 1) {
     return conf_error(statement.place, fmt::format("{} takes one value", key.name));
   }
   for (const ConfTerm& term : statement.terms) {
-    const auto is = [&term](std::string_view word) { return same_name(term.text, word); };
-    if (std::ranges::any_of(key.words, is)) continue;
-    return conf_error(
-        statement.place,
-        key.words.data() == kFlag
-            ? fmt::format("{} = {}: must be true or false", key.name, term.text)
-            : fmt::format("{} = {}: is no word that it takes; the nearest there is: {}", key.name,
-                          term.text, nearest(term.text, key.words)));
+    if (is_word(key, term)) continue;
+    const std::string what = key.words.data() == kFlag ? "must be true or false, without quotes"
+                             : key.words.data() == kNumber
+                                 ? "must be a number, without quotes or a unit"
+                                 : fmt::format(
+                                       "is no word that it takes; the nearest there "
+                                       "is: {}",
+                                       nearest(term.text, key.words));
+    return conf_error(statement.place, fmt::format("{} = {}: {}", key.name, term.text, what));
   }
   return {};
 }
@@ -319,6 +334,19 @@ Result<> check_block(const GaneshaBlock& known, const ConfBlock& block) {
 }
 
 }  // namespace
+
+Result<> check_fsal_name(const ConfBlock& fsal) {
+  const auto name = std::ranges::find_if(
+      fsal.statements, [](const auto& one) { return same_name(one.name, "Name"); });
+  if (name == fsal.statements.end() || name->terms.size() != 1) {
+    return conf_error(fsal.place, "Name is not set, in the FSAL block");
+  }
+  const std::string& text = name->terms.front().text;
+  const auto is = [&text](std::string_view one) { return same_name(text, one); };
+  if (std::ranges::any_of(kFsals, is)) return {};
+  return conf_error(name->place, fmt::format("Ganesha has no FSAL {}; the nearest there is: {}",
+                                             text, nearest(text, kFsals)));
+}
 
 std::span<const GaneshaBlock> ganesha_blocks() { return kBlocks; }
 

@@ -1,6 +1,6 @@
-// Blocks of a ganesha.conf that are Ganesha's own, and what may stand in them: names, flags and
-// words, as in Ganesha's tables (src/support/exports.c, nfs_read_conf.c). Ganesha itself passes
-// over a block that it does not know, and so would serve without what stands there.
+// Blocks of a ganesha.conf that are Ganesha's own, and what may stand in them: names, flags,
+// numbers and words, as in Ganesha's tables (src/support/exports.c, nfs_read_conf.c). Ganesha
+// itself passes over a block that it does not know, and so would serve without what stands there.
 //
 // What stands in a block without keys here, and whether a number is in its range, Ganesha tells.
 //
@@ -32,5 +32,8 @@ struct GaneshaBlock {
 
 // Every name is one that there is, and every word. kInvalid.
 [[nodiscard]] Result<> check_ganesha_blocks(const ConfBlock& conf);
+// An FSAL block names WEFT, or an FSAL that comes with Ganesha as it is built here
+// (tools/dev/ganesha.sh). kInvalid.
+[[nodiscard]] Result<> check_fsal_name(const ConfBlock& fsal);
 
 }  // namespace weft::mds

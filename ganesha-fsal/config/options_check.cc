@@ -330,6 +330,9 @@ Result<> check_block(const ConfBlock& block, CheckedConf& checked) {
 // In an EXPORT, or below other FSALs' blocks there.
 Result<> check_below(const ConfBlock& block, CheckedConf& checked) {
   for (const ConfBlock& inner : block.blocks) {
+    if (same_name(inner.name, "FSAL")) {
+      if (auto named = check_fsal_name(inner); !named) return named;
+    }
     if (auto good = is_ours(inner) ? check_block(inner, checked) : check_below(inner, checked);
         !good) {
       return good;
@@ -350,6 +353,30 @@ Result<> check_none_below(const ConfBlock& block, std::string_view outer) {
   return {};
 }
 
+bool is_flag(const ConfStatement& statement, bool on) {
+  if (statement.terms.empty()) return false;
+  const auto is = [&statement](std::string_view word) {
+    return same_name(statement.terms.front().text, word);
+  };
+  return on ? is("true") || is("yes") || is("on") : is("false") || is("no") || is("off");
+}
+
+// Ganesha has it on when nothing is said, at a port that the service's user may not have, and ends.
+Result<> check_rquota(const ConfBlock& conf) {
+  ConfPlace place = conf.place;
+  for (const ConfBlock& block : conf.blocks) {
+    if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
+    place = block.place;
+    const ConfStatement* const enabled = find(block, "Enable_RQUOTA");
+    if (enabled != nullptr && is_flag(*enabled, false)) return {};
+    if (enabled != nullptr) place = enabled->place;
+    if (find(block, "Rquota_Port") != nullptr) return {};
+  }
+  return conf_error(place,
+                    "Enable_RQUOTA = false is not set, in NFS_CORE_PARAM: Ganesha takes port 875 "
+                    "then, which the user weft may not (Rquota_Port sets another)");
+}
+
 // Ganesha tells no client of layouts without it.
 Result<> check_pnfs(const ConfBlock& conf) {
   for (const ConfBlock& block : conf.blocks) {
@@ -358,13 +385,11 @@ Result<> check_pnfs(const ConfBlock& conf) {
     if (pnfs == nullptr || pnfs->terms.empty()) {
       return conf_error(block.place, "PNFS_MDS = true is not set, in the NFSv4 block");
     }
-    const std::string& text = pnfs->terms.front().text;
-    const auto is = [&text](std::string_view word) { return same_name(text, word); };
-    if (is("true") || is("yes") || is("on")) return {};
+    if (is_flag(*pnfs, true)) return {};
     return conf_error(pnfs->place,
                       fmt::format("PNFS_MDS = {}: must be true for FSAL WEFT; PNFS = false in its "
                                   "block is for an export without layouts",
-                                  text));
+                                  pnfs->terms.front().text));
   }
   return conf_error(conf.place, "PNFS_MDS = true is not set: there is no NFSv4 block");
 }
@@ -389,6 +414,7 @@ Result<CheckedConf> check_conf(const ConfBlock& conf) {
   }
   if (checked.exports == 0) return checked;
   if (auto good = check_pnfs(conf); !good) return pass(good);
+  if (auto good = check_rquota(conf); !good) return pass(good);
   return checked;
 }
 

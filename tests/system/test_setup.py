@@ -12,6 +12,11 @@ from harness.process import Process
 from harness.run import wait_until
 
 JOIN_PORT = 20481
+LISTEN = """import socket, sys
+listener = socket.create_server(("", int(sys.argv[1])))
+print(flush=True)
+sys.stdin.read()
+"""
 COPY = """set -e
 head -c 8M /dev/urandom >/tmp/in
 cp /tmp/in /mnt/nfs/out && sync /mnt/nfs/out && weft-drop-caches && cmp /tmp/in /mnt/nfs/out
@@ -172,6 +177,55 @@ def test_each_command_may_be_run_again(first, others):
                                              first.node.address)
 
 
+def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
+    made = first.said("init", "--address", first.node.address)
+    first.serve()
+    first.start(made["start"][1]).wait_port(JOIN_PORT)
+    machine, host = others[0], first.node.address
+    disk = ["--disk", str(machine.disk)]
+    joined = machine.said("join", host, made["token"], *disk)
+    conf = Path(joined["configuration"])
+    conf.write_text(conf.read_text().replace("\n# create", "\ncreate"))  # as with systemd
+    (machine.disk / "objects").mkdir()
+    assert machine.said("join", host, "-", *disk)["wrote"] == []
+    assert "\ncreate = false" in conf.read_text()
+    (machine.disk / "objects").rmdir()
+    # Perhaps it is only not mounted.
+    line = machine.refused("join", host, "0" * 32, *disk)
+    assert "has no store: mount its disk; a new disk takes a token: " in line
+    assert "\ncreate = false" in conf.read_text()
+    (machine.disk / "mine").write_text("mine")
+    assert "other files (mine)" in machine.refused("join", host, made["token"], *disk)
+    (machine.disk / "mine").unlink()
+    again = machine.said("join", host, made["token"], *disk)
+    assert again["wrote"] == [str(conf)] and "\n# create = false" in conf.read_text()
+    machine.start(again["start"])
+    wait_until(lambda: len(first.up()) == 1, 30, "a data server up", 0.2)
+
+
+def test_directories_with_one_name_and_systems_are_told_apart(run, first, others):
+    made = first.said("init", "--address", first.node.address)
+    first.serve()
+    first.start(made["start"][1]).wait_port(JOIN_PORT)
+    machine, host = others[0], first.node.address
+    disk = ["--disk", str(machine.disk)]
+    joined = machine.said("join", host, made["token"], *disk)
+    same = ["--disk", str(run.make_folder(f"{machine.name}/mnt/a"))]
+    for _ in range(2):
+        second = machine.said("join", host, made["token"], *same)
+        assert second["unit"] == "weft-ds@mnt-a.service" and second["name"].endswith("-mnt-a")
+    assert machine.said("join", host, "-", *disk)["configuration"] == joined["configuration"]
+    # Another system's metadata server.
+    other = First(run, others[1].node, "m2")
+    made = other.said("init", "--address", other.node.address)
+    host = other.node.address
+    assert f"does not name {host}: to tell" in machine.refused("join", host, "0" * 32, *disk)
+    other.start(made["start"][1]).wait_port(JOIN_PORT)
+    assert "another system's key" in machine.refused("join", host, made["token"], *disk)
+    (machine.prefix / "etc/weft/cluster.key").unlink()
+    assert "remove it if it is of a" in machine.refused("join", host, made["token"], *disk)
+
+
 def test_a_machine_that_may_not_join_is_left_as_it_was(first, others):
     made = first.said("init", "--address", first.node.address)
     machine = others[0]
@@ -294,9 +348,23 @@ def test_what_init_cannot_use_is_said(first):
     assert "no address of this machine" in first.refused("init", "--address", "192.0.2.77")
     assert "--admin takes" in first.refused("init", "--address", first.node.address,
                                             "--admin", "a;b")
-    assert "say --address" in first.refused("init")  # there is no default route
+    # There is no default route.
+    second = [*first.node.enter_command(), "ip", "address", "add", "10.9.9.9/32", "dev", "e0"]
+    subprocess.run(second, check=True)
+    line = first.refused("init")
+    assert f"{first.node.address}, 10.9.9.9: say --address" in line
+    # What is to be listened at, to give tokens as well.
+    for port in (2049, 20480, JOIN_PORT):
+        with subprocess.Popen([*first.node.enter_command(), "python3", "-c", LISTEN, str(port)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listener:
+            listener.stdout.readline()
+            line = first.refused("init", "--address", first.node.address)
+            assert f"something listens at {first.node.address}:{port} already" in line
     assert first.files() == []
     assert "after weft init" in first.refused("token")
+    # With one address no other can be meant.
+    subprocess.run(["delete" if word == "add" else word for word in second], check=True)
+    assert first.said("init")["address"] == first.node.address
 
 
 def test_addresses_by_name(run, first, others):
@@ -325,7 +393,8 @@ def test_addresses_by_name(run, first, others):
         *join("d2..example"))
     assert machine.files() == []
     joined = machine.said(*join("d1"))
-    assert 'listen = ["d1:2051"]' in (machine.prefix / "etc/weft/ds-a.toml").read_text()
+    conf = (machine.prefix / "etc/weft/ds-a.toml").read_text()
+    assert 'listen = ["d1:2051"]' in conf and 'mds = ["m1:20480"]' in conf
     machine.start(joined["start"])
     wait_until(lambda: len(first.up()) == 1, 30, "a data server up", 0.2)
     assert first.up()[0]["addresses"] == [f"{machine.node.address}:2051"]
@@ -336,11 +405,31 @@ SYSTEMCTL = """#!/bin/sh
 echo "$*" >>$UNITS/calls
 case "$1 $2" in
   "start weft-join.service")
+    [ -e $UNITS/no-listener ] && exit 1
     weft token --serve >$UNITS/listener.log 2>&1 &
     for i in $(seq 100); do ss -Hltn 'sport = :20481' | grep -q . && exit 0; sleep 0.1; done
     exit 1 ;;
   "show "*) cat "$UNITS/$2" ;;
 esac
+"""
+# In place of journalctl: a line of $UNITS/journal has who wrote it of which unit, a priority, and
+# the text. -u has the lines of the service manager as well.
+JOURNALCTL = """#!/bin/sh
+case "$*" in
+  --sync) exit 0 ;;
+  *_SYSTEMD_UNIT=*" -p err") lines="${*#*_SYSTEMD_UNIT=}"; lines="service ${lines% -p err} 3 " ;;
+  *_SYSTEMD_UNIT=*) lines="service ${*#*_SYSTEMD_UNIT=} . " ;;
+  *) lines="${*#*-u }"; lines="[a-z]* ${lines%% *} . " ;;
+esac
+sed -n "s/^$lines//p" $UNITS/journal
+"""
+JOURNAL = """service weft-mds.service 6 weft: /etc/weft/ganesha.conf:3: what is wrong
+service weft-mds.service 2 main :NFS STARTUP :MAJ :gsh_backtrace(main+0x943)
+systemd weft-mds.service 4 Failed with result 'exit-code'.
+service weft-ds@a.service 3 weft-ds: what is wrong
+service weft-ds@a.service 6 event=stopping
+systemd weft-ds@a.service 6 Scheduled restart job, restart counter is at 3.
+systemd weft-join.service 3 Failed to apply capabilities.
 """
 # A machine of its own as far as its files go: /etc upon the host's, all else empty.
 OF_ITS_OWN = """set -e
@@ -351,12 +440,18 @@ mkdir -p /run/systemd/system /srv/weft/a /srv/b
 grep -q ^weft: /etc/passwd || echo weft:x:990:990::/:/bin/false >>/etc/passwd
 good=ActiveState=active
 bad=$(printf 'ActiveState=activating\\nNRestarts=3\\nStatusText=waits for its store')
+silent=$(printf 'ActiveState=activating\\nNRestarts=3\\nStatusText=')
 say() { echo "== $1"; shift; "$@" 2>&1 && echo "status 0" || echo "status $?"; }
 """
 STEPS = """
 echo "$bad" >$UNITS/weft-mds.service
 say bad-init weft init --address {address}
+echo "$silent" >$UNITS/weft-mds.service
+say silent-init weft init --address {address}
 echo "$good" >$UNITS/weft-mds.service
+touch $UNITS/no-listener
+say no-token weft init --address {address}
+rm $UNITS/no-listener
 say init weft -o json init --address {address}
 python3 -c 'import socket, time
 listener = socket.create_server(("{address}", 20480)); time.sleep(100)' &
@@ -364,34 +459,57 @@ for i in $(seq 100); do ss -Hltn 'sport = :20480' | grep -q . && break; sleep 0.
 token=$(cut -d' ' -f1 /run/weft/join-tokens | tail -1)
 echo "$bad" >$UNITS/weft-ds@a.service
 say bad-join weft join {address} $token --disk /srv/weft/a --domain r1
-echo "$good" | tee $UNITS/weft-ds@a.service >$UNITS/weft-ds@b.service
+echo "$silent" >$UNITS/weft-ds@a.service
+say silent-join weft join {address} $token --disk /srv/weft/a --domain r1
+echo "$good" >$UNITS/weft-ds@a.service
+printf '%s\\nAmbientCapabilities=cap_sys_resource\\n' "$good" >$UNITS/weft-ds@b.service
 say join weft join {address} $token --disk /srv/weft/a --domain r1
+say anew weft join {address} $token --disk /srv/weft/a --domain r1
 say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
 say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft
 say toml grep -h 'create\\|listen' /etc/weft/ds-a.toml /etc/weft/ds-b.toml
 say order cat /etc/systemd/system/weft-ds@b.service.d/store.conf
+say drop-ins sh -c 'cd /etc/systemd/system && grep -r Capabilit.*= weft-ds@*.d'
 say calls cat $UNITS/calls
 """
+
+
+def test_no_metadata_server_is_one_line(first):
+    for words in (["status"], ["ds", "list"], ["health"]):
+        done = first.ask(*words)
+        [line] = done.stderr.splitlines()
+        assert line.startswith(f"weft: no metadata server is at {first.prefix}/run/weft/mds.sock: ")
+        assert done.returncode == 2
 
 
 def test_services_that_do_not_start_are_stopped_again(run, network):
     node = network.mds()
     folder = run.make_folder("units")
-    (folder / "systemctl").write_text(SYSTEMCTL)
-    (folder / "systemctl").chmod(0o755)
+    (folder / "journal").write_text(JOURNAL)
+    for name, text in (("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
     path = f"{folder}:{paths.weft_command().parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    # As in a container: without a capability.
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+             "setpriv", "--bounding-set=-sys_resource"]
     done = subprocess.run(
-        [*node.enter_command(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
-         "--mount-proc", "env", f"UNITS={folder}", f"PATH={path}", "sh", "-c",
+        [*node.enter_command(), *alone, "env", f"UNITS={folder}", f"PATH={path}", "sh", "-c",
          OF_ITS_OWN + STEPS.format(address=node.address)],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     said = dict(part.split("\n", 1) for part in done.stdout.split("== ")[1:])
     stopped = "does not start, and was stopped"
     assert f"weft-mds.service {stopped}: waits for its store" in said["bad-init"]
     assert said["bad-init"].endswith("status 2\n") and said["bad-init"].count("\n") == 2
+    # One that has not come to a status: what its service wrote last.
+    assert f"{stopped}: weft: /etc/weft/ganesha.conf:3: what is wrong (" in said["silent-init"]
+    assert "weft-join.service does not start: Failed to apply capabilities. (" in said["no-token"]
     assert said["init"].endswith("status 0\n"), done.stdout
     assert f"weft-ds@a.service {stopped}" in said["bad-join"], done.stdout
+    assert f"weft-ds@a.service {stopped}: weft-ds: what is wrong (" in said["silent-join"]
     assert said["join"].endswith("status 0\n"), done.stdout
+    # There is no store: it is a new disk.
+    assert "wrote /etc/weft/ds-a.toml" in said["anew"] and said["anew"].endswith("status 0\n")
     assert said["second"].endswith("status 0\n"), done.stdout
     assert said["files"].splitlines()[:4] == [
         "/etc/weft/cluster.key 600 990", "/run/weft/join-tokens 600 990", "/srv/weft/a 700 990",
@@ -400,7 +518,14 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
         f'listen = ["{node.address}:2051"]', "create = false",
         f'listen = ["{node.address}:2052"]', "create = false"]
     assert "RequiresMountsFor=/srv/b" in said["order"]
+    # Only of the unit that wants what this machine has not.
+    file = "weft-ds@b.service.d/capabilities.conf"
+    assert said["drop-ins"] == (f"{file}:AmbientCapabilities=\n{file}:CapabilityBoundingSet=\n"
+                                "status 0\n")
+    assert "no CAP_SYS_RESOURCE" in said["second"] and "CAP_SYS" not in said["join"]
     calls = said["calls"].splitlines()
+    assert calls.count("stop weft-ds@a.service") == 1
     for unit in ("weft-mds.service", "weft-ds@a.service"):
         assert calls.index(f"disable --now {unit}") > calls.index(f"start --no-block {unit}")
-        assert calls.count(f"enable {unit}") == 2
+        started = calls.count(f"start --no-block {unit}")
+        assert calls.count(f"enable {unit}") == started > 1

@@ -1,5 +1,7 @@
 #include "tools/weft/output.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -23,13 +25,10 @@ int complain(const std::string& text) {
 int complain_of_admin(const std::string& socket, const Error& error) {
   if (error == Errc::kNotFound || error == Errc::kUnreachable) {
     if (error.text.find(socket) != std::string::npos) {
-      return complain("no metadata server at " + socket +
-                      "\n"
-                      "  This command runs on the metadata server's machine, while ganesha.nfsd "
-                      "has an export with\n"
-                      "  FSAL { Name = WEFT; ... }. Its option Admin_Socket says where the socket "
-                      "is; name another\n"
-                      "  one with --socket or WEFT_ADMIN_SOCKET.");
+      return complain(fmt::format(
+          "no metadata server {} at {}: run this on its machine, while weft-mds runs; --socket or "
+          "WEFT_ADMIN_SOCKET names another Admin_Socket",
+          error == Errc::kNotFound ? "is" : "listens", socket));
     }
   }
   if (error == Errc::kAccess && error.text.find(socket) != std::string::npos) {

@@ -14,7 +14,7 @@ constexpr std::string_view kGood = R"(Metadata_Path = "/var/lib/weft/mds"; Key_F
 
 std::string export_of(std::string_view options) {
   return "EXPORT {\n  Path = \"/\";\n  FSAL {\n    Name = WEFT;\n" + std::string(options) +
-         "\n  }\n}\nNFSv4 { PNFS_MDS = true; }\n";
+         "\n  }\n}\nNFS_CORE_PARAM { Enable_RQUOTA = false; } NFSv4 { PNFS_MDS = true; }\n";
 }
 
 Result<CheckedConf> check(const std::string& text) {
@@ -189,9 +189,48 @@ TEST_CASE("what Ganesha would pass over is refused, with the nearest there is") 
         "g.conf:10: CLIENT has no parameter Client; the nearest there is: Clients");
   CHECK(error_beside("EXPORT { CLIENTS { } }") == "g.conf:9: EXPORT has no block CLIENTS");
   CHECK(error_beside("NFS_CORE_PARAM { Enable_NLM = never; }") ==
-        "g.conf:9: Enable_NLM = never: must be true or false");
+        "g.conf:9: Enable_NLM = never: must be true or false, without quotes");
   CHECK(error_beside("Copies = 2;") == "g.conf:9: Copies stands in no block");
   CHECK(error_beside("nfs_core_param { protocols = 4; BIND_ADDR = 192.0.2.1; }") == "");
+}
+
+TEST_CASE("numbers and flags of Ganesha's are such") {
+  const auto number = [](const std::string& said) {
+    return "g.conf:9: " + said + ": must be a number, without quotes or a unit";
+  };
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = \"1 min\"; }") == number("Lease_Lifetime = 1 min"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = '60'; }") == number("Lease_Lifetime = 60"));
+  CHECK(error_beside("EXPORT { Export_Id = x; }") == number("Export_id = x"));
+  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x; }") == number("NFS_Port = 0x"));
+  CHECK(error_beside("MDCACHE { Dir_Chunk = -; }") != "");
+  CHECK(error_beside("NFSv4 { Graceless = \"true\"; }") ==
+        "g.conf:9: Graceless = true: must be true or false, without quotes");
+  CHECK(error_beside("EXPORT { Anonymous_Uid = -2; Anonymous_Gid = ~1; Export_Id = 017; }") == "");
+  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x801; }") == "");
+}
+
+TEST_CASE("an FSAL that there is not is named with its line and the nearest there is") {
+  CHECK(check("EXPORT { FSAL {\n Name = WEFTT; } }").error().text ==
+        "g.conf:2: Ganesha has no FSAL WEFTT; the nearest there is: WEFT");
+  CHECK(error_beside("EXPORT { FSAL { Name = VSF; } }") ==
+        "g.conf:9: Ganesha has no FSAL VSF; the nearest there is: VFS");
+  CHECK(error_beside("EXPORT { FSAL { } }") == "g.conf:9: Name is not set, in the FSAL block");
+  CHECK(error_beside("EXPORT { FSAL { Name = null; FSAL { Name = \"VFS\"; } } }") == "");
+}
+
+TEST_CASE("Ganesha's quotas take a port that the service's user may not have") {
+  const std::string whole = export_of(kGood);
+  const std::string alone = whole.substr(0, whole.find("NFS_CORE"));
+  const auto of = [&](std::string_view core) {
+    const auto checked = check(alone + "NFSv4 { PNFS_MDS = true; }\n" + std::string(core));
+    return checked ? "" : checked.error().text.substr(0, checked.error().text.find(" is not set"));
+  };
+  CHECK(of("") == "g.conf:1: Enable_RQUOTA = false");
+  CHECK(of("NFS_CORE_PARAM { NFS_Port = 2049; }") == "g.conf:9: Enable_RQUOTA = false");
+  CHECK(of("NFS_CORE_PARAM {\n Enable_RQUOTA = true; }") == "g.conf:10: Enable_RQUOTA = false");
+  CHECK(of("NFS_CORE_PARAM { Rquota_Port = 4875; }") == "");
+  CHECK(of("NFS_CORE_PARAM { } nfs_core_param { enable_rquota = OFF; }") == "");
+  CHECK(check("EXPORT { FSAL { Name = VFS; } }"));
 }
 
 TEST_CASE("FSAL WEFT stands in an EXPORT only") {

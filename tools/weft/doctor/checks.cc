@@ -5,8 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ranges>
 
 #include "tools/weft/table.h"
+
+// As in dataserver/process/toml_fields.cc, which says why.
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(expr) static_assert(true)
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 namespace weft::cli {
 namespace {
@@ -139,18 +149,24 @@ Check check_versions(const std::vector<VersionFacts>& versions) {
 }
 
 std::vector<std::string> toml_texts(std::string_view file, std::string_view key) {
-  std::vector<std::string> out;
-  while (!file.empty()) {
-    std::string_view line = next_line(file);
-    if (next_word(line) != key || next_word(line) != "=") continue;
-    for (std::size_t open = line.find('"'); open != std::string_view::npos; open = line.find('"')) {
-      line.remove_prefix(open + 1);
-      const std::size_t end = line.find('"');
-      if (end == std::string_view::npos) break;
-      out.emplace_back(line.substr(0, end));
-      line.remove_prefix(end + 1);
-    }
+  // As weft-ds does: toml++ 3.3 runs into undefined behaviour on some characters.
+  if (std::ranges::any_of(file, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) {
+    return {};
   }
+  const toml::parse_result parsed = toml::parse(file);
+  if (!parsed) return {};
+  const toml::node* node = &parsed.table();
+  for (const auto part : std::views::split(key, '.')) {
+    const toml::table* const table = node->as_table();
+    node = table == nullptr ? nullptr : table->get(std::string_view(part));
+    if (node == nullptr) return {};
+  }
+  std::vector<std::string> out;
+  const auto take = [&out](const toml::node& one) {
+    if (const auto* text = one.as_string()) out.push_back(text->get());
+  };
+  take(*node);
+  if (const toml::array* const list = node->as_array()) std::ranges::for_each(*list, take);
   return out;
 }
 

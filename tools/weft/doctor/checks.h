@@ -57,8 +57,8 @@ struct VersionFacts {
 };
 [[nodiscard]] Check check_versions(const std::vector<VersionFacts>& versions);
 
-// The texts of an assignment in a TOML file that is known to be good: `key = "a"`, `key = ["a",
-// "b"]`, on one line.
+// The text that a TOML file has for this key ("store.path"), or those of its list. None of a file
+// that cannot be read.
 [[nodiscard]] std::vector<std::string> toml_texts(std::string_view file, std::string_view key);
 // Servers that this machine has as an NFSv4 client: /proc/fs/nfsfs/servers.
 [[nodiscard]] std::vector<layout::NetAddress> nfs_servers(std::string_view file);

@@ -191,8 +191,8 @@ class Doctor {
                 good ? path : why.substr(0, why.find('\n')), "change the file as it says"});
       const auto text = read_text(path);
       if (!good || !text) continue;
-      std::ranges::move(toml_texts(*text, "path"), std::back_inserter(stores_));
-      for (const std::string& mds : toml_texts(*text, "mds")) {
+      std::ranges::move(toml_texts(*text, "store.path"), std::back_inserter(stores_));
+      for (const std::string& mds : toml_texts(*text, "cluster.mds")) {
         const auto address = rpc::peer::resolve_address(mds);
         if (address && std::ranges::find(control_, *address) == control_.end()) {
           control_.push_back(*address);

@@ -61,7 +61,7 @@ Result<MdsPlan> plan_of(const InitOptions& options) {
 
 // What is to be served is free: of a machine that is to be the metadata server, and is not yet.
 Result<> check_ports(const MdsPlan& plan) {
-  for (const std::uint16_t port : {kNfsPort, kControlPort}) {
+  for (const std::uint16_t port : {kNfsPort, kControlPort, kJoinPort}) {
     layout::NetAddress address = plan.address.address;
     address.port = port;
     if (can_listen(address)) continue;

@@ -14,6 +14,7 @@
 #include "tools/weft/doctor/checks.h"
 #include "tools/weft/output.h"
 #include "tools/weft/setup/ask_to_join.h"
+#include "tools/weft/setup/drop_ins.h"
 #include "tools/weft/setup/setup.h"
 #include "tools/weft/setup/setup_texts.h"
 #include "tools/weft/setup/tokens.h"
@@ -79,12 +80,33 @@ Result<std::string> check_disk(const JoinOptions& options) {
   return path;
 }
 
+std::string conf_of(const Places& places, const std::string& instance) {
+  return places.etc() + "/ds-" + instance + ".toml";
+}
+
+// The first name that no other directory's data server here has.
+Result<std::string> choose_instance(const Places& places, const std::string& disk) {
+  for (const std::string& name : instance_names(disk)) {
+    auto text = read_text(conf_of(places, name));
+    if (!text && text.error() == Errc::kNotFound) return name;
+    if (!text) return pass(text);
+    const auto paths = toml_texts(*text, "store.path");
+    std::error_code error;
+    if (paths.empty() || std::filesystem::equivalent(paths.front(), disk, error)) return name;
+  }
+  return fail(Errc::kExists, disk +
+                                 ": data servers of other directories have all names that it could "
+                                 "get: use a directory with another name");
+}
+
 Result<DsPlan> plan_of(const JoinOptions& options) {
   auto disk = check_disk(options);
   if (!disk) return pass(disk);
+  auto instance = choose_instance(options.places, *disk);
+  if (!instance) return pass(instance);
   DsPlan plan;
   plan.disk = *disk;
-  plan.instance = std::filesystem::path(*disk).filename().string();
+  plan.instance = *instance;
   const std::string host = host_name();
   plan.name = options.name.empty() ? host + "-" + plan.instance : options.name;
   plan.domain = options.domain.empty() ? host : options.domain;
@@ -139,6 +161,14 @@ Result<std::string> choose_address(const JoinOptions& options, const layout::Net
                                        chosen.host, kFirstDsPort));
 }
 
+// As a data server's file has it: HOST, if that is where the metadata server listens, and may be a
+// name.
+std::string mds_text(const std::string& host, const layout::NetAddress& mds) {
+  const auto said = said_address(host, kJoinPort);
+  const bool same = said && layout::ip_text(said->address) == layout::ip_text(mds);
+  return same ? said->with_port(mds.port) : layout::to_string(mds);
+}
+
 // The system's key. One that is there is another system's, or the same.
 Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer, Done& done) {
   const std::string path = places.key();
@@ -158,31 +188,91 @@ Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer
   return {};
 }
 
+Result<JoinAnswer> ask(const JoinOptions& options, const std::string& name) {
+  std::string token = options.token;
+  if (token == "-") std::getline(std::cin, token);
+  return ask_to_join(options.host, token, name, kAsking);
+}
+
 // What the file of a data server that was joined before says otherwise; empty: nothing.
 std::string contradiction(const std::string& text, const JoinOptions& options, const DsPlan& plan) {
   const auto says = [&text](std::string_view key, const std::string& value) {
-    return text.find(fmt::format("{} = \"{}\"", key, value)) != std::string::npos;
+    return toml_texts(text, key) == std::vector{value};
   };
-  if (!says("path", plan.disk)) return "another path";
-  if (!options.domain.empty() && !says("failure_domain", plan.domain)) return "another domain";
-  if (!options.name.empty() && !says("name", plan.name)) return "another name";
+  if (toml_texts(text, "store.path").empty()) return "no path of a store";
+  if (!options.domain.empty() && !says("server.failure_domain", plan.domain)) {
+    return "another domain";
+  }
+  if (!options.name.empty() && !says("server.name", plan.name)) return "another name";
   return "";
 }
 
+// Whether it is evident that a data server's file is of the system whose metadata server is this.
+bool names_host(const std::string& text, const std::string& host) {
+  const auto said = said_address(host, kJoinPort);
+  return said && std::ranges::any_of(toml_texts(text, "cluster.mds"), [&](const auto& mds) {
+           const auto one = said_address(mds, kControlPort);
+           return one && layout::ip_text(one->address) == layout::ip_text(said->address);
+         });
+}
+
+// Of a data server that was joined before. A new disk in the place of its store is a new one.
+Result<> take_up(const JoinOptions& options, Owner owner, Done& done) {
+  auto text = read_text(done.conf);
+  if (!text) return pass(text);
+  if (const std::string other = contradiction(*text, options, done.plan); !other.empty()) {
+    return fail(Errc::kExists,
+                fmt::format("{} is there and says {}: change it there, and systemctl restart {}",
+                            done.conf, other, done.unit));
+  }
+  const bool has_store = exists(done.plan.disk + "/objects");
+  const std::string once = has_store ? *text : creating(*text);
+  const bool anew = once != *text;
+  const bool named = names_host(*text, options.host);
+  if (!named && !exists(options.places.key())) {
+    return fail(Errc::kExists,
+                fmt::format("{} is there, and does not name {}: remove it if it is of a system "
+                            "that is over",
+                            done.conf, options.host));
+  }
+  if (!anew && named) {
+    done.notes.push_back(done.conf + " was there; no token was needed");
+    return {};
+  }
+  auto answer = ask(options, done.plan.name);
+  if (!answer) {
+    const std::string why =
+        anew ? fmt::format("{} has no store: mount its disk; a new disk", done.plan.disk)
+             : fmt::format("does not name {}: to tell whether that is its system", options.host);
+    return fail(answer.error().code, fmt::format("{} is there, and {} takes a token: {}", done.conf,
+                                                 why, answer.error().text));
+  }
+  if (auto key = install_key(options.places, owner, *answer, done); !key) return key;
+  if (!anew) {
+    done.notes.push_back(done.conf + " was there");
+    return {};
+  }
+  if (has_systemd(options.places)) {
+    if (auto stopped = stop_unit(done.unit); !stopped) return stopped;
+  }
+  const Owner self{.user = ::geteuid(), .group = ::getegid()};
+  if (auto wrote = write_file(done.conf, once, self, 0644); !wrote) return wrote;
+  done.wrote.push_back(done.conf);
+  return {};
+}
+
 Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
-  std::string token = options.token;
-  if (token == "-") std::getline(std::cin, token);
-  auto answer = ask_to_join(options.host, token, done.plan.name, kAsking);
+  auto answer = ask(options, done.plan.name);
   if (!answer) return pass(answer);
   auto listen = choose_address(options, answer->own);
   if (!listen) return pass(listen);
   done.plan.listen = *listen;
-  done.plan.mds = answer->mds;
-  if (auto reached = can_connect(done.plan.mds, std::chrono::seconds(5)); !reached) {
+  done.plan.mds = mds_text(options.host, answer->mds);
+  if (auto reached = can_connect(answer->mds, std::chrono::seconds(5)); !reached) {
     return fail(reached.error().code,
                 fmt::format("the metadata server: {}: is weft-mds running there, and does its "
                             "firewall pass TCP port {} from here?",
-                            reached.error().text, done.plan.mds.port));
+                            reached.error().text, answer->mds.port));
   }
   if (auto key = install_key(options.places, owner, *answer, done); !key) return key;
   const Owner self{.user = ::geteuid(), .group = ::getegid()};
@@ -200,18 +290,6 @@ Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
   return fail(Errc::kInvalid, printable(checked->output));
 }
 
-// So that the service does not start before the disk is mounted, wherever that is.
-Result<> order_after_mount(const Done& done) {
-  if (done.plan.disk == "/srv/weft/" + done.plan.instance) return {};
-  const Owner root;
-  const std::string folder = "/etc/systemd/system/" + done.unit + ".d";
-  if (auto made = make_folder(folder, root, 0755); !made) return made;
-  const std::string text = "[Unit]\nRequiresMountsFor=" + done.plan.disk + "\n";
-  if (auto wrote = write_file(folder + "/store.conf", text, root, 0644); !wrote) return wrote;
-  auto reloaded = run_program({"systemctl", "daemon-reload"}, std::chrono::seconds(60));
-  return reloaded ? Result<>() : pass(reloaded);
-}
-
 Result<> start(const JoinOptions& options, Done& done) {
   if (!has_systemd(options.places)) {
     done.start = "weft-ds --supervise --config " + done.conf;
@@ -222,7 +300,9 @@ Result<> start(const JoinOptions& options, Done& done) {
                          ": an empty directory is then a disk that is not mounted");
     return {};
   }
-  if (auto ordered = order_after_mount(done); !ordered) return ordered;
+  auto notes = write_drop_ins(done.unit, done.plan.instance, done.plan.disk);
+  if (!notes) return pass(notes);
+  std::ranges::move(*notes, std::back_inserter(done.notes));
   if (auto started = start_unit(done.unit, kPatience); !started) return started;
   auto text = read_text(done.conf);
   if (!text) return pass(text);
@@ -235,7 +315,7 @@ void note_rules(const Places& places, Done& done) {
   const auto text = read_text(done.conf);
   if (!text) return;
   const bool rdma = has_rdma(places) || text->contains("\"rdma://");
-  for (const std::string& listen : toml_texts(*text, "listen")) {
+  for (const std::string& listen : toml_texts(*text, "server.listen")) {
     if (!rpc::peer::check_address(listen)) continue;
     for (std::string& rule : firewall_rules(listen.substr(listen.rfind(':') + 1), rdma)) {
       if (std::ranges::find(done.rules, rule) == done.rules.end()) {
@@ -255,25 +335,15 @@ Result<Done> set_up(const JoinOptions& options) {
   auto plan = plan_of(options);
   if (!plan) return pass(plan);
   Done done{.plan = *plan,
-            .conf = options.places.etc() + "/ds-" + plan->instance + ".toml",
+            .conf = conf_of(options.places, plan->instance),
             .unit = "weft-ds@" + plan->instance + ".service",
             .wrote = {},
             .start = {},
             .rules = {},
             .notes = {}};
-  if (!exists(done.conf)) {
-    if (auto configured = configure(options, *owner, done); !configured) return pass(configured);
-  } else {
-    auto text = read_text(done.conf);
-    if (!text) return pass(text);
-    const std::string other = contradiction(*text, options, done.plan);
-    if (!other.empty()) {
-      return fail(Errc::kExists, fmt::format("{} is there and says {}: change it there, and "
-                                             "systemctl restart {}",
-                                             done.conf, other, done.unit));
-    }
-    done.notes.push_back(done.conf + " was there; no token was needed");
-  }
+  auto configured =
+      exists(done.conf) ? take_up(options, *owner, done) : configure(options, *owner, done);
+  if (!configured) return pass(configured);
   note_rules(options.places, done);
   if (auto made = make_folder(done.plan.disk, *owner, 0700); !made) return pass(made);
   if (auto started = start(options, done); !started) return pass(started);

@@ -1,6 +1,9 @@
 #include "tools/weft/setup/machine.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -22,6 +25,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/peer/endpoint.h"
 #include "rpc/peer/resolve.h"
+#include "tools/weft/table.h"
 
 namespace weft::cli {
 namespace {
@@ -31,6 +35,7 @@ using boost::system::error_code;
 using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kMostOutput = std::size_t{4} << 20;
+constexpr std::chrono::seconds kSystemctl{120};  // a data server may take 90 s to stop
 constexpr std::size_t kMostText = std::size_t{1} << 20;
 
 // The child's part; does not return.
@@ -63,9 +68,14 @@ bool read_all(int fd, Steady::time_point until, std::string& into) {
   }
 }
 
-std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
+// Ganesha's lists of calls, which come behind what is wrong, left out.
+std::string last_line(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(text.rfind('\n', text.size() - 1) + 1);
+    if (!line.empty() && !line.contains("gsh_backtrace")) return std::string(line);
+    text.remove_suffix(std::min(text.size(), line.size() + 1));
+  }
+  return "";
 }
 
 Result<> sync_folder_of(const std::string& path) {
@@ -75,50 +85,43 @@ Result<> sync_folder_of(const std::string& path) {
   return {};
 }
 
-// A unit's properties, as systemctl prints them.
-struct UnitState {
-  std::string active;
-  std::string status_text;
-  int restarts = 0;
-};
-Result<UnitState> unit_state(const std::string& unit) {
-  auto shown = run_program(
-      {"systemctl", "show", unit, "-p", "ActiveState", "-p", "StatusText", "-p", "NRestarts"},
-      std::chrono::seconds(20));
-  if (!shown) return pass(shown);
-  UnitState state;
-  std::string_view rest = shown->output;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const std::string_view value = line.substr(std::min(line.size(), line.find('=') + 1));
-    if (line.starts_with("ActiveState=")) state.active = value;
-    if (line.starts_with("StatusText=")) state.status_text = value;
-    if (line.starts_with("NRestarts=")) state.restarts = std::atoi(std::string(value).c_str());
-  }
-  return state;
-}
-
 Result<> systemctl(const std::vector<std::string>& words) {
   std::vector<std::string> all{"systemctl"};
   all.insert(all.end(), words.begin(), words.end());
-  auto ran = run_program(all, std::chrono::seconds(60));
+  auto ran = run_program(all, kSystemctl);
   if (!ran) return pass(ran);
   if (ran->status != 0) return fail(Errc::kIo, last_line(ran->output));
   return {};
 }
 
-// Why a unit does not get to be active; it is stopped.
-std::unexpected<Error> give_up(const std::string& unit, const UnitState& state) {
-  std::string why = state.status_text;
-  if (why.empty()) {
-    const auto log = run_program({"journalctl", "-u", unit, "-n", "1", "-o", "cat", "--no-pager"},
-                                 std::chrono::seconds(20));
-    if (log) why = last_line(log->output);
-  }
+// It is stopped.
+std::unexpected<Error> give_up(const std::string& unit, const std::string& status,
+                               std::chrono::system_clock::time_point begun) {
+  const std::string why = status.empty() ? last_words(unit, begun) : printable(status);
   static_cast<void>(systemctl({"disable", "--now", unit}));
   return fail(Errc::kIo, fmt::format("{} does not start, and was stopped: {} (journalctl -u {})",
-                                     unit, why.empty() ? "it does not say why" : why, unit));
+                                     unit, why, unit));
+}
+
+// Of interfaces' addresses those by which others may reach this machine: IPv4 if there is any, else
+// IPv6.
+std::vector<std::string> outside_addresses(const ifaddrs* list) {
+  std::vector<std::string> of_v4;
+  std::vector<std::string> of_v6;
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    if ((one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (one->ifa_addr->sa_family == AF_INET) {
+      const auto* in = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+      of_v4.emplace_back(::inet_ntop(AF_INET, &in->sin_addr, text.data(), text.size()));
+    } else if (one->ifa_addr->sa_family == AF_INET6) {
+      const auto* in = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
+      if (IN6_IS_ADDR_LINKLOCAL(&in->sin6_addr)) continue;
+      of_v6.emplace_back(::inet_ntop(AF_INET6, &in->sin6_addr, text.data(), text.size()));
+    }
+  }
+  return of_v4.empty() ? of_v6 : of_v4;
 }
 
 }  // namespace
@@ -171,20 +174,63 @@ bool has_systemd(const Places& places) {
   return places.prefix.empty() && std::filesystem::is_directory("/run/systemd/system", error);
 }
 
+Result<> stop_unit(const std::string& unit) {
+  auto stopped = systemctl({"stop", unit});
+  if (stopped) return stopped;
+  return fail(stopped.error().code,
+              fmt::format("{} does not stop: {}", unit, stopped.error().text));
+}
+
+std::string last_words(const std::string& unit, std::chrono::system_clock::time_point since) {
+  const std::string own = "_SYSTEMD_UNIT=" + unit;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(since.time_since_epoch()).count();
+  static_cast<void>(run_program({"journalctl", "--sync"}, std::chrono::seconds(20)));
+  for (const std::vector<std::string>& which :
+       {std::vector<std::string>{own, "-p", "err"}, {own}, {"-u", unit}}) {
+    std::vector<std::string> words{
+        "journalctl", "-q",  "-n",         "100",
+        "-o",         "cat", "--no-pager", fmt::format("--since=@{}", seconds)};
+    words.insert(words.end(), which.begin(), which.end());
+    const auto log = run_program(words, std::chrono::seconds(20));
+    const std::string last = log && log->status == 0 ? last_line(log->output) : "";
+    if (!last.empty()) return printable(last);
+  }
+  return "it does not say why";
+}
+
+Result<Properties> unit_properties(const std::string& unit, const std::vector<std::string>& names) {
+  std::vector<std::string> words{"systemctl", "show", unit};
+  for (const std::string& name : names) words.insert(words.end(), {"-p", name});
+  auto shown = run_program(words, std::chrono::seconds(20));
+  if (!shown) return pass(shown);
+  Properties properties;
+  std::string_view rest = shown->output;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::string_view name = line.substr(0, line.find('='));
+    properties.emplace(name, line.substr(std::min(line.size(), name.size() + 1)));
+  }
+  return properties;
+}
+
 Result<> start_unit(const std::string& unit, std::chrono::seconds patience) {
+  const auto begun_at = std::chrono::system_clock::now();
   if (auto enabled = systemctl({"enable", unit}); !enabled) return enabled;
   if (auto begun = systemctl({"start", "--no-block", unit}); !begun) return begun;
   const auto until = Steady::now() + patience;
-  UnitState last;
+  std::string status;
   while (Steady::now() < until) {
-    auto state = unit_state(unit);
+    auto state = unit_properties(unit, {"ActiveState", "StatusText", "NRestarts"});
     if (!state) return pass(state);
-    last = *state;
-    if (last.active == "active") return {};
-    if (last.active == "failed" || last.restarts > 2) break;
+    status = (*state)["StatusText"];
+    const std::string active = (*state)["ActiveState"];
+    if (active == "active") return {};
+    if (active == "failed" || std::atoi((*state)["NRestarts"].c_str()) > 2) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
   }
-  return give_up(unit, last);
+  return give_up(unit, status, begun_at);
 }
 
 Result<> make_folder(const std::string& path, Owner owner, mode_t mode) {
@@ -241,12 +287,18 @@ Result<layout::NetAddress> own_address() {
   boost::asio::ip::udp::socket socket(io);
   error_code error;
   socket.connect({boost::asio::ip::make_address("192.0.2.1"), 9}, error);
-  if (error) {
-    return fail(Errc::kNotFound,
-                "this machine has no default route that shows its address: say --address ADDRESS");
+  if (!error) {
+    return layout::make_address(socket.local_endpoint(error).address().to_string(), 0);
   }
-  auto address = socket.local_endpoint(error).address();
-  return layout::make_address(address.to_string(), 0);
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return fail_errno(errno, "addresses of this machine");
+  const std::vector<std::string> all = outside_addresses(list);
+  ::freeifaddrs(list);
+  if (all.size() == 1) return layout::make_address(all.front(), 0);
+  return fail(Errc::kNotFound,
+              fmt::format("this machine has no default route, and {}: say --address ADDRESS",
+                          all.empty() ? "no address that others reach"
+                                      : fmt::format("addresses {}", fmt::join(all, ", "))));
 }
 
 std::string SaidAddress::with_port(std::uint16_t port) const {

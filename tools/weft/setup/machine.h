@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,9 +50,20 @@ struct Ran {
 
 // Whether systemd runs services here.
 [[nodiscard]] bool has_systemd(const Places& places);
+using Properties = std::map<std::string, std::string>;
+// What systemd says of a unit.
+[[nodiscard]] Result<Properties> unit_properties(const std::string& unit,
+                                                 const std::vector<std::string>& names);
 // Starts a unit, now and at each boot, and waits until it is active. What does not get there is
 // stopped and disabled again; the error says why, and where more is said.
 [[nodiscard]] Result<> start_unit(const std::string& unit, std::chrono::seconds patience);
+
+// It is not running any more; kIo when it does not end.
+[[nodiscard]] Result<> stop_unit(const std::string& unit);
+// Why a unit of ours ended: the last error that its service has written to the journal since then,
+// or the last line, or what systemd says of it.
+[[nodiscard]] std::string last_words(const std::string& unit,
+                                     std::chrono::system_clock::time_point since);
 
 // A directory with this owner and mode. One that is there is changed to that; what is in it stays
 // as it is. kNotDirectory also for a symbolic link.
@@ -62,7 +74,8 @@ struct Ran {
 // At most 1 MiB. kNotFound.
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
-// The address by which others reach this machine: that of the default route. kNotFound.
+// The address by which others reach this machine: that of the default route, or the only one.
+// kNotFound.
 [[nodiscard]] Result<layout::NetAddress> own_address();
 // What an administrator says of an address: numeric, or a name, which is looked up here now.
 struct SaidAddress {

@@ -17,7 +17,7 @@ namespace weft::cli {
 struct InitOptions {
   Places places;
   unsigned copies = 2;
-  std::string address;  // numeric; empty: that of the default route
+  std::string address;  // empty: that of the default route, or the only one
   std::string admin;    // a client, or a network of them, whose root is not squashed
 };
 [[nodiscard]] int init_command(const Settings& settings, const InitOptions& options);

@@ -39,7 +39,13 @@ const mds::ConfBlock* find_fsal(const mds::ConfBlock& block) {
   return nullptr;
 }
 
-constexpr std::string_view kMayCreate = "# create = false\n";
+constexpr std::string_view kMayCreate = "\n# create = false\n";
+constexpr std::string_view kNeverCreates = "\ncreate = false\n";
+
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  const std::size_t at = text.find(what);
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
 
 }  // namespace
 
@@ -110,19 +116,32 @@ failure_domain = "{}"
 
 [store]
 path = "{}"
-# For when it has its store: an empty folder is then a disk that is not mounted.
-{}
+# For when it has its store: an empty folder is then a disk that is not mounted.{}
 [cluster]
 mds = ["{}"]
 key_file = "{}"
 )",
-                     plan.listen, plan.name, plan.domain, plan.disk, kMayCreate,
-                     layout::to_string(plan.mds), places.key());
+                     plan.listen, plan.name, plan.domain, plan.disk, kMayCreate, plan.mds,
+                     places.key());
 }
 
 std::string never_creating(std::string toml) {
-  const std::size_t at = toml.find(kMayCreate);
-  return at == std::string::npos ? toml : toml.erase(at, 2);
+  return replaced(std::move(toml), kMayCreate, kNeverCreates);
+}
+
+std::string creating(std::string toml) {
+  return replaced(std::move(toml), kNeverCreates, kMayCreate);
+}
+
+std::vector<std::string> instance_names(const std::string& path) {
+  std::vector<std::string> names;
+  std::string name;
+  const std::filesystem::path parts = std::filesystem::path(path).relative_path();
+  for (auto part = parts.end(); part != parts.begin();) {
+    name = (--part)->string() + (name.empty() ? "" : "-" + name);
+    names.push_back(name);
+  }
+  return names;
 }
 
 std::vector<std::string> firewall_rules(const std::string& ports, bool rdma) {

@@ -31,13 +31,19 @@ struct DsPlan {
   std::string domain;
   std::string disk;
   std::string listen;  // with its port
-  layout::NetAddress mds;
+  std::string mds;     // likewise
 };
 // In an empty folder it makes a store.
 [[nodiscard]] std::string ds_toml(const Places& places, const DsPlan& plan);
 // The same file once there is a store: an empty folder is then a disk that is not mounted. What
 // somebody has changed otherwise stays.
 [[nodiscard]] std::string never_creating(std::string toml);
+// And back: for a new disk in the place of one that is lost.
+[[nodiscard]] std::string creating(std::string toml);
+
+// What a data server's unit and file may be called by its directory, the shortest first: its last
+// part, "disk1-weft" of /mnt/disk1/weft, and so on.
+[[nodiscard]] std::vector<std::string> instance_names(const std::string& path);
 
 // What a machine's firewall is to pass to this TCP port, or to these ("{ 2049, 20480 }"), by the
 // command line of nftables. `rdma`: RoCE as well.

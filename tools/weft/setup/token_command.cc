@@ -90,10 +90,12 @@ int serve(const TokenOptions& options) {
 // Listens already, or does from now on; what to start where services are not systemd's.
 Result<std::string> start_serving(const TokenOptions& options) {
   if (has_systemd(options.places)) {
+    const auto begun = std::chrono::system_clock::now();
     auto started = run_program({"systemctl", "start", kUnit}, std::chrono::seconds(30));
     if (!started) return pass(started);
     if (started->status == 0) return std::string();
-    return fail(Errc::kIo, fmt::format("{} does not start (journalctl -u {})", kUnit, kUnit));
+    return fail(Errc::kIo, fmt::format("{} does not start: {} (journalctl -u {})", kUnit,
+                                       last_words(kUnit, begun), kUnit));
   }
   const std::string start = "weft token --serve";
   if (!options.places.prefix.empty()) return start + " --prefix " + options.places.prefix;

@@ -77,13 +77,26 @@ TEST_CASE("a path that takes less than this machine sends", "[doctor]") {
 }
 
 TEST_CASE("texts of a data server's file", "[doctor]") {
+  using Texts = std::vector<std::string>;
   const std::string file =
-      "[store]\n path = \"/srv/a\"\n# path = \"/none\"\npathology = \"x\"\n"
-      "[cluster]\nmds = [\"192.0.2.1:1\", \"192.0.2.2:1\"]\nname = \"open\n";
-  CHECK(toml_texts(file, "path") == std::vector<std::string>{"/srv/a"});
-  CHECK(toml_texts(file, "mds") == std::vector<std::string>{"192.0.2.1:1", "192.0.2.2:1"});
+      "[store]\n path = \"/srv/a\" # not \"/srv/b\"\n# path = \"/none\"\n"
+      "[cluster]\nmds = [\"192.0.2.1:1\", # \"192.0.2.3:1\"\n  \"192.0.2.2:1\",\n]\n"
+      "[[network]]\nname = \"office\"\n";
+  CHECK(toml_texts(file, "store.path") == Texts{"/srv/a"});
+  CHECK(toml_texts(file, "cluster.mds") == Texts{"192.0.2.1:1", "192.0.2.2:1"});
+  CHECK(toml_texts(file, "server.name").empty());
   CHECK(toml_texts(file, "name").empty());
-  CHECK(toml_texts("", "name").empty());
+  CHECK(toml_texts("", "store.path").empty());
+  // However it is written.
+  for (const char* same :
+       {"[store]\npath=\"/srv/a\"", "store.path = '/srv/a'", "store = { path = \"/srv/a\" }",
+        "[store]\n\"path\" = \"\"\"\n/srv/a\"\"\"", "[store]\npath = [\n'/srv/a'\n]"}) {
+    CHECK(toml_texts(same, "store.path") == Texts{"/srv/a"});
+  }
+  for (const char* none : {"[store]\npath = \"open\n", "[store]\npath = 7", "store = \"/srv/a\"",
+                           "[store.path]\na = \"/srv/a\"", "[store]\npath = \"/srv/\xc3\xa4\""}) {
+    CHECK(toml_texts(none, "store.path").empty());
+  }
 }
 
 TEST_CASE("servers that a client knows", "[doctor]") {

@@ -110,7 +110,7 @@ TEST_CASE("a data server's file is as weft-ds has it", "[setup]") {
                     .domain = "rack1",
                     .disk = "/srv/weft/a",
                     .listen = "192.0.2.11:2051",
-                    .mds = layout::parse_address("[2001:db8::1]:20480").value()};
+                    .mds = "[2001:db8::1]:20480"};
   const std::string text = ds_toml({}, plan);
   CHECK(text == R"(# A data server of a Weft system, made by weft join: weft-ds.toml(5).
 [server]
@@ -131,6 +131,14 @@ key_file = "/etc/weft/cluster.key"
   CHECK(never.find("\ncreate = false\n") != std::string::npos);
   CHECK(never.size() == text.size() - 2);
   CHECK(never_creating(never) == never);
+  CHECK(creating(never) == text);
+  CHECK(creating(text) == text);
+}
+
+TEST_CASE("data servers of directories with one name are told apart", "[setup]") {
+  using Names = std::vector<std::string>;
+  CHECK(instance_names("/mnt/disk1/weft") == Names{"weft", "disk1-weft", "mnt-disk1-weft"});
+  CHECK(instance_names("/a") == Names{"a"});
 }
 
 }  // namespace weft::cli
