@@ -583,11 +583,11 @@ def test_0057_what_a_client_has_goes_with_its_lease(graceful):
 def test_0034_a_layout_stateid_of_before_a_recall(server, client):
     handle, _, layout = granted(client)
     current = client.call(put(handle), layout_ops.layoutget(layout)).stateid
-    late = client.compound(put(handle), layout_ops.layoutget(layout))
-    assert late.status == Status.OLD_STATEID
+    beside = client.call(put(handle), layout_ops.layoutget(layout)).stateid
+    assert beside.seqid == current.seqid + 1
     assert server.recall(cookie=1) == 0
     recalled = client.backchannel.next_recall().stateid
-    assert recalled.seqid > current.seqid
+    assert recalled.seqid > beside.seqid
     client.call(put(handle), layout_ops.layoutcommit(current))
     client.call(put(handle), layout_ops.layouterror(current, [(DEVICE, Status.NOSPC, Op.WRITE)]))
     client.call(put(handle), layout_ops.layoutstats(current, DEVICE, (1, 4096), (0, 0)))
