@@ -330,6 +330,20 @@ def test_a_doctor_sees_ports_disks_and_configurations(first, others):
     target.write_text("[targt]\n")
     assert "bad" in found(looked_at(others[0])[1], "configuration")
     target.unlink()
+    # A data server's targets elsewhere.
+    of_target = others[0].prefix / "etc/weft/ds-t.toml"
+    nobody = addresses[0].replace(":2051", ":9640")
+    of_target.write_text(f"""[server]\nlisten = ["{others[0].node.address}:2099"]
+[store]\npath = "{others[0].disk}"
+parity = ["tcp:{addresses[0]}", "rdma://{nobody}", "tcp:{addresses[2]}"]
+[cluster]\nmds = ["{first.node.address}:20480"]
+key_file = "{others[0].prefix}/etc/weft/cluster.key"
+""")
+    _, checks = looked_at(others[0])
+    told = [(row["is"].split()[1].rstrip(":"), row["found"]) for row in checks
+            if row["check"] == "port" and row["is"].startswith("target ")]
+    assert told == [(addresses[0], "good"), (nobody, "bad"), (addresses[2], "good")]
+    of_target.unlink()
     # One is cut off, one is stopped, and a file is spoilt.
     others[1].node.cut()
     others[2].servers[0].kill()

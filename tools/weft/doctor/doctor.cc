@@ -155,6 +155,8 @@ class Doctor {
     for (const std::string& store : stores_) add(look_at_folder(store, false));
     for (const layout::NetAddress& mds : control_)
       add(check_path(look_at_path("metadata server", mds)));
+    for (const layout::NetAddress& target : targets_)
+      add(check_path(look_at_path("target", target)));
     if (first) look_at_system();
     look_at_client();
     for (const std::string& server : options_.servers) look_at_server(server);
@@ -192,15 +194,26 @@ class Doctor {
       const auto text = read_text(path);
       if (!good || !text) continue;
       std::ranges::move(toml_texts(*text, "store.path"), std::back_inserter(stores_));
-      for (const std::string& mds : toml_texts(*text, "cluster.mds")) {
-        const auto address = rpc::peer::resolve_address(mds);
-        if (address && std::ranges::find(control_, *address) == control_.end()) {
-          control_.push_back(*address);
-        }
+      for (const std::string& mds : toml_texts(*text, "cluster.mds")) find_address(mds, control_);
+      for (const char* key : {"store.target", "store.parity"}) {
+        for (const std::string& one : toml_texts(*text, key)) find_target(one);
       }
     }
     std::ranges::sort(stores_);
     for (const std::string& program : programs) look_at_version(program);
+  }
+
+  // "tcp:192.0.2.14:9640", "rdma://d4:9640"; those of this machine have a socket instead. By TCP a
+  // target is reached in any case.
+  void find_target(std::string_view text) {
+    for (const std::string_view scheme : {"tcp:", "rdma://"}) {
+      if (text.starts_with(scheme)) find_address(text.substr(scheme.size()), targets_);
+    }
+  }
+
+  static void find_address(std::string_view text, std::vector<layout::NetAddress>& into) {
+    const auto address = rpc::peer::resolve_address(text);
+    if (address && std::ranges::find(into, *address) == into.end()) into.push_back(*address);
   }
 
   void look_at_version(const std::string& program) {
@@ -287,6 +300,7 @@ class Doctor {
   std::vector<VersionFacts> versions_;
   std::vector<std::string> stores_;          // of data servers and targets here
   std::vector<layout::NetAddress> control_;  // the metadata server's, as they say
+  std::vector<layout::NetAddress> targets_;  // those elsewhere, as they say
 };
 
 }  // namespace
