@@ -1,7 +1,8 @@
 """Commands that pages and manuals name are commands that there are, with options they have.
 
 Blocks of commands are typed in full by test_documentation.py; here are those within sentences and
-tables, and the examples of weft(1). They are looked up in the programs' own help.
+tables, what README.md has of a tree that is built, and the examples of weft(1). They are looked up
+in the programs' own help.
 """
 
 import functools
@@ -18,10 +19,15 @@ WEFT = Path(os.environ.get("WEFT_BUILD", REPOSITORY / "build/release")) / "tools
 ABOVE = ["--socket", "--output", "-o", "--help", "-h"]  # good behind every command
 
 
+def pages() -> list[Path]:
+    return [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md",
+            *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
 def in_sentences() -> list[str]:
-    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md",
-             *sorted((REPOSITORY / "docs").glob("*.md"))]
-    found = re.findall(r"`(weft(?: [^`]+)?)`", "\n".join(page.read_text() for page in pages))
+    text = "\n".join(page.read_text() for page in pages())
+    found = re.findall(r"`(weft(?: [^`]+)?)`", text)
+    found += re.findall(r"^build/release/tools/weft/(weft .+?)(?:  .*)?$", text, re.MULTILINE)
     found += re.findall(r"^\t(weft .+)$", (REPOSITORY / "docs/man/weft.1.scd").read_text(),
                         re.MULTILINE)
     return sorted(set(found))
@@ -63,19 +69,26 @@ def wrong(command: str) -> str | None:
     return None
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def program():
     if not WEFT.exists():
         pytest.skip("the command is not built: ./dev build")
 
 
-def test_commands_that_are_named_are_there():
+def test_commands_of_the_tree_that_are_named_are_there():
+    named = set(re.findall(r"\./dev ([a-z]+)", "\n".join(page.read_text() for page in pages())))
+    there = subprocess.run([REPOSITORY / "dev", "help"], capture_output=True, text=True,
+                           check=True).stdout
+    assert len(named) > 8 and named <= set(re.findall(r"^  ([a-z]+)  ", there, re.MULTILINE))
+
+
+def test_commands_that_are_named_are_there(program):
     named = in_sentences()
-    assert len(named) > 50
+    assert len(named) > 50 and "weft verify /mnt" in named
     assert not [trouble for command in named if (trouble := wrong(command))]
 
 
-def test_what_is_wrong_with_a_command_is_found():
+def test_what_is_wrong_with_a_command_is_found(program):
     assert wrong("weft ds lst") == "no command weft ds lst"
     assert wrong("weft ds list --colour") == "weft ds list has no option --colour"
     assert wrong("weft -o json status") is None
@@ -87,7 +100,7 @@ def all_verbs(*above: str) -> list[tuple[str, ...]]:
     return [above, *(verbs for some in below for verbs in some)]
 
 
-def test_help_fits_a_screen():
+def test_help_fits_a_screen(program):
     verbs = all_verbs()
     assert len(verbs) > 50 and ("ds", "list") in verbs
     wide = {(*verb, line) for verb in verbs for line in help_of(*verb).split("\n")

@@ -48,9 +48,21 @@ def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     assert "ExecStartPre" not in found
     assert (found["Restart"], found["RestartPreventExitStatus"]) == ("always", "2")
     assert found["ExecReload"] == "/bin/sh -c 'kill -HUP $MAINPID'"
-    assert "RequiresMountsFor=" in unit.read_text()
     # An address that is not there yet, a store that is still in use: it is tried until that passes.
     assert "\nStartLimitIntervalSec=0\n" in unit.read_text()
+
+
+@pytest.mark.parametrize(("unit", "example", "key"), [
+    ("weft-ds@.service", "ds.toml", "path"), ("weft-target@.service", "target.toml", "path"),
+    ("weft-mds.service", "ganesha.conf", "Metadata_Path"),
+    ("weft-mds.service", "ganesha.conf", "RecoveryRoot")])
+def test_services_wait_for_the_disk_of_the_examples_store(unit, example, key):
+    [waits_for] = re.findall(r"^RequiresMountsFor=(.+)$", (DIST / unit).read_text(), re.MULTILINE)
+    [store] = re.findall(rf'^ *{key} = "(.+)"', (DIST / "examples" / example).read_text(),
+                         re.MULTILINE)
+    disk = Path(waits_for.replace("%i", "a"))
+    # An instance's store is a disk; the metadata server has two folders of one.
+    assert disk == Path(store) if "%i" in waits_for else disk in Path(store).parents
 
 
 @pytest.mark.parametrize("unit", SERVERS, ids=lambda unit: unit.name)

@@ -105,6 +105,20 @@ def upgrade(machine: Machine, packages: Path, names: list[str]) -> None:
                     f"{'ge' if os.environ.get('WEFT_OLDER_PACKAGES') else 'gt'} {before[name]}")
 
 
+def runs_what_was_replaced(machine: Machine, service: str) -> bool:
+    program = machine.run(f"readlink /proc/$(systemctl show -P MainPID {service})/exe").strip()
+    assert "/weft" in program
+    return program.endswith(" (deleted)")
+
+
+def restart(machine: Machine, service: str, mds: Machine) -> None:
+    """After upgrade(): it runs the old program, and then the new one."""
+    assert runs_what_was_replaced(machine, service)
+    machine.run(f"systemctl restart {service}")
+    wait_healthy(mds, f"the restart of {machine.name}")
+    assert not runs_what_was_replaced(machine, service)
+
+
 def wait_healthy(mds: Machine, what: str) -> None:
     mds.wait("weft health -q", f"a healthy system after {what}", HEALTHY_S)
 
@@ -132,18 +146,19 @@ def test_servers_are_upgraded_one_after_the_other_under_a_client(upgraded_run, p
     job = client.start_job(LOAD)
     client.wait_event("writing")
 
+    # One data server is new before the metadata server is.
+    upgrade(servers[0], packages, ["weft-ds", "weft-tools"])
+    restart(servers[0], "weft-ds@a.service", mds)
     upgrade(mds, packages, ["weft-mds", "weft-tools"])
-    for server in servers:
+    for server in servers[1:]:
         upgrade(server, packages, ["weft-ds", "weft-tools"])
     # The new weft asks the old server, and old data servers are told by the new metadata server.
     assert mds.run("weft status")
-    mds.run("systemctl restart weft-mds.service")
-    wait_healthy(mds, "the metadata server's restart")
+    restart(mds, "weft-mds.service", mds)
     assert mds.run("weft config show", check=False)
-    for server in servers:
+    for server in servers[1:]:
         assert not job.done(), job.output()
-        server.run("systemctl restart weft-ds@a.service")
-        wait_healthy(mds, f"the restart of {server.name}")
+        restart(server, "weft-ds@a.service", mds)
     client.run("touch /tmp/enough")
     print(job.wait(240).output)
 

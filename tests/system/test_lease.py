@@ -1,11 +1,13 @@
 """Data servers that the metadata server cannot reach: they stop serving by themselves."""
 
+import re
 import time
 
 import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.counters import snapshot, weft
+from harness.run import wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -76,6 +78,27 @@ def test_the_metadata_server_may_be_away_for_less_than_a_lease(cluster, run, net
     client.wait_event("again")
     assert time.monotonic() - before < 10, "a data server refused within its lease"
     job.wait(120)
+
+
+def test_a_data_server_says_why_it_has_no_metadata_server_when_that_changes(cluster, run):
+    """It tries every second, and says each reason once, until it is accepted again."""
+    def away() -> list[str]:
+        return re.findall(r'event=mds_away error="(.*)"', (run.folder / "ds1.log").read_text())
+    cluster.mds.kill()
+    wait_until(lambda: "refused" in " ".join(away()), 20, "a refused connection", 0.2)
+    refused = away()
+    time.sleep(4)
+    assert away() == refused
+    part(cluster, cluster.ds[0])
+    wait_until(lambda: len(away()) > len(refused), 20, "another reason", 0.2)
+    assert away()[-1] != refused[-1]
+    join(cluster, cluster.ds[0])
+    cluster.restart_mds()
+    cluster.wait_up()
+    before = len(away())
+    cluster.mds.kill()
+    wait_until(lambda: len(away()) > before, 20, "the reason after it was accepted", 0.2)
+    print(away())
 
 
 def test_a_fenced_data_server_that_stays_away_does_not_block_the_file(cluster, run, network):

@@ -67,6 +67,12 @@ def metrics(prefix: str) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+def histograms() -> list[str]:
+    """Names of all that are such."""
+    text = "\n".join(read(path) for files in METRIC_FILES.values() for path in files)
+    return sorted(set(re.findall(r'\.histogram\(\s*"(weft_\w+)"', text)))
+
+
 def number(expression: str, constants: dict[str, str]) -> int:
     """An integer as C++ has it: digits, names of constants, also of classes, and operators."""
     text = re.sub(r"std::int64_t\{1\}", "1", re.sub(r"\b[A-Z]\w+::(?=k)", "", expression))
@@ -255,8 +261,8 @@ fsal-weft(8). Sizes are in bytes, times in seconds, where it does not say otherw
 METRICS_INTRODUCTION = """# Metrics
 
 What servers print for Prometheus where they have an address for it; this page is made from the
-sources. Names ending in `_total` are counters, all others gauges. Each server prints
-`weft_build_info` too, with its program and version as labels.
+sources. Names ending in `_total` are counters; {histograms} are histograms; all others are gauges.
+Each server prints `weft_build_info` too, with its program and version as labels.
 """
 
 
@@ -273,7 +279,8 @@ def options_page() -> str:
 
 
 def metrics_page() -> str:
-    text = METRICS_INTRODUCTION
+    names = ", ".join(f"`{name}`" for name in histograms())
+    text = METRICS_INTRODUCTION.format(histograms=names)
     for prefix, program in METRIC_PROGRAMS.items():
         rows = [(f"`{name}`", said) for name, said in metrics(prefix)]
         text += f"\n## {program}\n\n{table(['metric', 'means'], rows)}"

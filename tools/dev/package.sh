@@ -16,8 +16,9 @@ told with its reason. With --no-tests they are only built.
 
 The upgrade is tested from the packages under test with an older number. --from builds those of a
 commit of this repository and upgrades from them; "last" is the newest with the subject "version
-NUMBER". That takes as long as building this tree, or longer where ccache has little of it, and is
-kept in WEFT_CACHE/packages. Packages of "last" that are there are taken without being asked for.
+NUMBER" of which the NUMBER is not this tree's. That takes as long as building this tree, or longer
+where ccache has little of it, and is kept in WEFT_CACHE/packages. Packages of "last" that are there
+are taken without being asked for.
 END
 }
 
@@ -51,10 +52,14 @@ package_copy() {  # release
   package_number "$1" "$package_out/source"
 }
 
-# The commit that --from means.
+# The commit that --from means. A release with this tree's own number is not one before it.
 package_commit() {  # COMMIT or "last"
+  local own
   if [ "$1" = last ]; then
-    git log -1 --format=%H --extended-regexp --grep='^version [0-9][0-9.]*$'
+    own=$(sed -n '1s/^weft (\(.*\)) .*/\1/p' debian/changelog)
+    git log --format='%H %s' | awk -v own="$own" '
+      $2 == "version" && NF == 3 && $3 ~ /^[0-9][0-9.]*$/ && $3 != own && !found++ { print $1 }
+      END { exit !found }'
   else
     git rev-parse --verify --quiet "$1^{commit}"
   fi

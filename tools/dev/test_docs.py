@@ -126,6 +126,19 @@ def test_every_metric_that_rules_and_dashboard_ask_for_is_on_the_page():
         assert asked and asked <= there, (file.name, asked - there)
 
 
+def test_the_page_on_metrics_says_what_kind_each_is():
+    kinds = {kind: set() for kind in ("counter", "gauge", "histogram")}
+    for path in {path for files in docs.METRIC_FILES.values() for path in files}:
+        for kind, name in re.findall(r'\.(counter|gauge|histogram)\(\s*"(weft_\w+)"',
+                                     docs.read(path)):
+            kinds[kind].add(name)
+    assert all(len(names) > 2 for names in kinds.values())
+    assert all(name.endswith("_total") for name in kinds["counter"])
+    assert not [name for name in kinds["gauge"] | kinds["histogram"] if name.endswith("_total")]
+    said = docs.metrics_page().split(" are counters; ")[1].split(" are histograms")[0]
+    assert set(re.findall(r"`(\w+)`", said)) == kinds["histogram"]
+
+
 def test_files_of_walks_are_there_and_their_numbers_are_right():
     text, architecture = docs.read("docs/walks.md"), docs.read("docs/architecture.md")
     assert len(docs.walks(text)) == 5

@@ -43,11 +43,14 @@ def test_a_test_that_fails_is_no_success(tmp_path):
     assert 'test_that_needs_none' in done.stdout
 
 
-def test_the_last_release_is_the_newest_commit_that_says_so(tmp_path):
+def test_the_last_release_is_the_newest_before_this_trees_own(tmp_path):
+    (tmp_path / 'debian').mkdir()
+    (tmp_path / 'debian/changelog').write_text('weft (0.3.0) x; y\n\n  * z\n\nweft (0.2.0) x\n')
     git = 'git -c user.name=a -c user.email=a@b -c init.defaultBranch=main'
     commit = f'{git} commit -q --allow-empty -m'
-    done = shell(f"{git} init -q . && {commit} 'version 0.1.0' && {commit} 'version 0.2.0' && "
-                 f"git rev-parse HEAD && {commit} 'version of a thing' && {commit} 'more' && "
+    done = shell(f"{git} init -q . && {commit} 'version 0.3.0' && ! package_commit last && "
+                 f"{commit} 'version 0.2.0' && git rev-parse HEAD && {commit} 'version of a thing' "
+                 f"&& {commit} 'version 0.3.0' && {commit} 'more' && "
                  'package_commit last && package_commit HEAD^ && ! package_commit none', tmp_path)
     assert done.returncode == 0, done
     release, last, one = done.stdout.split()
