@@ -1,6 +1,6 @@
 // What the coroutine of a WRITE with copies costs (Duplicator::write_copies()): its frames, their
 // bytes, and how much of the time of the smallest WRITE there is, 4 KiB into the page cache, with
-// nothing of connection, session or partner. docs/architecture.md has what it printed.
+// nothing of connection, session or partner. docs/architecture.md has what follows from it.
 //
 // Threading: all on the program's one thread. No test: it is run by hand.
 #include <fmt/format.h>
