@@ -51,8 +51,11 @@ void same_addresses(char** argv) {
 
 // The disks of one seed, in memory. Where we may, a file system of its own, since that is gone at
 // once: removing the thousands of folders of data servers' stores takes longer than using them.
+// Its name is as long in every run.
 std::string folder_of(std::uint64_t seed) {
-  return "/dev/shm/weft-sim." + std::to_string(getpid()) + "." + std::to_string(seed);
+  char process[16];
+  std::snprintf(process, sizeof process, "%010d", getpid());
+  return std::string("/dev/shm/weft-sim.") + process + "." + std::to_string(seed);
 }
 void make_folder(const char* folder) {
   mkdir(folder, 0700);

@@ -12,14 +12,17 @@
 namespace weft::sim {
 
 // The system call itself: syscall(2) of the C library may be one of those that are replaced.
-inline long raw_futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value) {
+inline long raw_call(long number, long a = 0, long b = 0, long c = 0) {
   long result;
-  register long timeout __asm__("r10") = 0;
+  register long none __asm__("r10") = 0;
   __asm__ volatile("syscall"
                    : "=a"(result)
-                   : "a"(SYS_futex), "D"(word), "S"(operation), "d"(value), "r"(timeout)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(none)
                    : "rcx", "r11", "memory");
   return result;
+}
+inline long raw_futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value) {
+  return raw_call(SYS_futex, reinterpret_cast<long>(word), operation, value);
 }
 
 class Turn {

@@ -135,12 +135,14 @@ class Scheduler {
     make_ready(self);
     go_on();
   }
-  // The calling thread has ended. The next one gets the turn; this one goes on by itself, unseen.
+  // The calling thread has ended. The next one gets the turn, and waits until the kernel thread of
+  // this one has gone: what the C library frees with it would come anywhere into what others do.
   void end_thread() {
     require_thread("ends");
     Thread* thread = std::exchange(self, nullptr);
     thread->done = true;
     wake(thread->joiners, true);
+    ending_ = raw_call(SYS_gettid);
     give_from_outside(next());
   }
   // The calling thread's start function has returned: its own kernel thread has the rest.
@@ -156,6 +158,7 @@ class Scheduler {
     for (;;) {
       outside_->turn.give();
       host_turn_.await();
+      await_end();
       switch_stack(host_, inside_->standing);
     }
   }
@@ -264,6 +267,7 @@ class Scheduler {
     if (me->outside) {
       give_from_outside(thread);
       me->turn.await();
+      await_end();
       return;
     }
     outside_ = thread;
@@ -272,6 +276,10 @@ class Scheduler {
       print_stack();
       switch_stack(me->standing, printing_->standing);
     }
+  }
+  void await_end() {
+    const long ending = std::exchange(ending_, 0);
+    while (ending != 0 && raw_call(SYS_tkill, ending, 0) == 0) raw_call(SYS_sched_yield);
   }
   void give_from_outside(Thread* thread) {
     if (thread->outside) return thread->turn.give();
@@ -286,6 +294,7 @@ class Scheduler {
   Thread* outside_ = nullptr;   // whom the host gives the turn
   Thread* inside_ = nullptr;    // whom the host goes on with
   Thread* printing_ = nullptr;  // who wants everybody's stack, at the end
+  long ending_ = 0;             // the number of the kernel thread that gave the turn, and ends
   std::uint64_t state_;
   Ns now_ = 0;
   std::uint64_t sequence_ = 0;
