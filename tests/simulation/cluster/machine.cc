@@ -42,8 +42,16 @@ void Machine::start() {
 void Machine::run() {
   enter_node(node_);
   ended_well_ = serve(disk::path(disk_));
+  if (std::exchange(hangs_, false)) exit();
   ended_ = true;
   trace(name_ + " has ended");
+}
+
+// What is left of a program loses its connections, files and locks, as a process does.
+void Machine::exit() {
+  network::kill(node_);
+  disk::keep_all(disk_);
+  network::revive(node_);
 }
 
 bool Machine::stop() {

@@ -83,12 +83,16 @@ class Machine {
     const auto stopped = (*program)->stop();
     if (stopped) return true;
     // What hangs may not be destroyed (DataServer::stop(), Target::stop()).
-    if (stopped.error() == Errc::kTimedOut) static_cast<void>(program->release());
+    if (stopped.error() == Errc::kTimedOut) {
+      static_cast<void>(program->release());
+      hangs_ = true;
+    }
     return failed(stopped.error());
   }
 
  private:
   void run();
+  void exit();
   void end();
   bool failed(const Error& error) const;
 
@@ -100,6 +104,7 @@ class Machine {
   std::atomic<bool> ended_{false};
   WaitList resting_;
   bool ended_well_ = false;
+  bool hangs_ = false;  // something of the program is left, which ends with its process
   unsigned lives_ = 0;
   std::thread thread_;
 };
