@@ -16,12 +16,11 @@ namespace {
 
 constexpr unsigned kSegmentsForIndex = 64;  // after so many an index is written, come what may
 
-// Whether the strips are one run of one object, in whatever order they are read.
-bool is_one_run(StripGroup group) {
-  std::ranges::sort(group);
-  const Strip& first = group.front();
-  const Strip& last = group.back();
-  return first.object == last.object && last.index - first.index == group.size() - 1;
+// Whether the strips are one run of one object, and read in its order.
+bool is_one_run(const StripGroup& group) {
+  return std::ranges::adjacent_find(group, [](const Strip& one, const Strip& next) {
+           return next.object != one.object || next.index != one.index + 1;
+         }) == group.end();
 }
 
 }  // namespace

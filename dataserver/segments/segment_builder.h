@@ -5,8 +5,9 @@
 // written, one after the other, until all are or an operation comes: of each the strips are read
 // and their objects made durable, so that no segment outlives what it is a copy of; then the
 // segment is written and made durable, and those that it takes the place of are removed. At the end
-// comes the index. A group that is a piece of one object anyway is left: it gains nothing. Where
-// the disk is full the round ends, and the next one comes when something was read again.
+// comes the index. A group that is a piece of one object anyway, and read in its order, is left: it
+// gains nothing. Where the disk is full the round ends, and the next one comes when something was
+// read again.
 //
 // Threading: poll() and all that follows on one thread, with an IoRing; the rest from any.
 // Ownership: what it refers to outlives it, and it is destroyed when busy() is false.

@@ -2,7 +2,7 @@
 // disk, and brings them into memory together: SOGP, semantic on-disk grouping and prefetching.
 //
 // For disks that rotate. A read of strips that are in segments is answered from memory; if a
-// segment is not in memory, it comes first, by one large read: that is the prefetch. All other
+// segment is not in memory, it comes first, all of it: that is the prefetch. All other
 // reads go beneath. Segments are copies, made while the disk is idle (segment_builder.h), of what
 // the objects beneath have: to lose them loses nothing.
 //

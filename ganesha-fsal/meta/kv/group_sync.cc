@@ -89,7 +89,7 @@ void GroupSync::lead_on() {
   MutexLock lock(mutex_);
   while (true) {
     wanted_.wait(mutex_,
-                 [this]() WEFT_REQUIRES(mutex_) { return stop_ || (!syncing_ && waited_for()); });
+                 [this]() WEFT_REQUIRES(mutex_) { return !syncing_ && (stop_ || waited_for()); });
     if (!waited_for()) return;
     lead();
   }
@@ -121,7 +121,7 @@ void GroupSync::wake() {
     told.push_back(one);
     return true;
   });
-  if (waited_for()) wanted_.notify_all();  // its sync goes on while the others do
+  if (stop_ || waited_for()) wanted_.notify_all();  // its sync goes on while the others do
   mutex_.unlock();
   tell(told);
   for (Waiter* waiter : woken) waiter->wake();

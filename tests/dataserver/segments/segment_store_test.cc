@@ -508,6 +508,14 @@ TEST_CASE("what is one piece of an object anyway is left there") {
   CHECK(rig.view().built.load() == 0);
 }
 
+TEST_CASE("a piece of one object that is read by columns is a segment") {
+  SegmentRig rig;
+  REQUIRE(rig.write(kObject, 0, strips_of(16)).has_value());
+  rig.client_reads_strips(kObject, {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}, 5);
+  rig.idle_second();
+  CHECK(rig.view().built.load() == 1);
+}
+
 // --- When ----------------------------------------------------------------------------------------
 
 TEST_CASE("segments are written when the disk has been idle for long enough") {
