@@ -104,12 +104,8 @@ class Results:
     def of(self, bench: str) -> tuple[list, dict]:
         """Its rows and its context; none of either where it was not run."""
         if bench not in self._read:
-            rows = list(self._load(f"{bench}.json") or [])
-            context = self._load(f"{bench}.context.json") or {}
-            for hit in context.get("hit_rates", []):  # of segments
-                rows.append({"name": f"hits: {hit['pattern']}, {hit['clients']} clients",
-                             "ratio": hit["hit_rate"], "pass": None})
-            self._read[bench] = (rows, context)
+            self._read[bench] = (self._load(f"{bench}.json") or [],
+                                 self._load(f"{bench}.context.json") or {})
         return self._read[bench]
 
 

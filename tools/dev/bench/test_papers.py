@@ -1,6 +1,5 @@
 """Tests of papers.py: pytest tools/dev/bench."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -50,10 +49,10 @@ def test_a_row_may_have_the_papers_figure_as_its_peer(folder):
     assert "times as long (MTTDL) 130 130\n" in printed(folder, "ceft")
 
 
-def test_hit_rates_come_from_the_context(tmp_path):
-    (tmp_path / "segments.context.json").write_text(json.dumps(
-        {"hit_rates": [{"pattern": "noncontig", "clients": 4, "hit_rate": 0.9321}]}))
-    assert "hits: noncontig, 4 clients (4 processes) .862 0.93\n" in printed(tmp_path, "sogp")
+def test_hit_rates_are_rows(folder):
+    rows = [report.row("hits: noncontig, 4 clients", [0.9321], [1.0], "hits", 0.863)]
+    report.publish("segments", rows, str(folder), {})
+    assert "hits: noncontig, 4 clients (4 processes) .862 0.93 pass\n" in printed(folder, "sogp")
 
 
 @pytest.mark.parametrize("paper", papers.PAPERS)
