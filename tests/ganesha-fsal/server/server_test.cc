@@ -455,6 +455,10 @@ TEST_CASE_METHOD(Assembled, "server: statfs counts the data servers that are up 
     one->space = {.capacity_bytes = 1000, .free_bytes = 600, .objects = 0};
   }
   REQUIRE(await_that([&] { return told(1, 2000, 1200); }));
+  SECTION("each copy is at another one, whatever failure domains there are") {
+    CHECK(told(2, 1000, 600));
+  }
+  SECTION("no file gets a place when there are fewer than copies") { CHECK(told(3, 0, 0)); }
   SECTION("one that is told to leave does not count") {
     REQUIRE(make_admin_table(*server).ask(admin::Drain{"fake1"}));
     CHECK(told(1, 1000, 600));
@@ -463,6 +467,7 @@ TEST_CASE_METHOD(Assembled, "server: statfs counts the data servers that are up 
     servers[1]->disconnect();
     later = 11s;
     CHECK(await_that([&] { return told(1, 1000, 600); }));
+    CHECK(told(2, 1000, 600));  // files go on with one copy
   }
 }
 
