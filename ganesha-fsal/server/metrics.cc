@@ -118,8 +118,8 @@ void each(const std::vector<DataServerReport>& servers, Metrics& out, const char
   const bool counts = std::string_view(name).ends_with("_total");
   for (const DataServerReport& server : servers) {
     const std::string id = std::to_string(server.id);
-    // One that names no failure domain is one.
-    const std::string& domain = server.failure_domain.empty() ? server.name : server.failure_domain;
+    // All that name no failure domain are in one together.
+    const std::string domain = server.failure_domain.empty() ? "-" : server.failure_domain;
     const Metrics::Labels labels = {{"id", id}, {"name", server.name}, {"domain", domain}};
     counts ? out.counter(name, help, value(server), labels)
            : out.gauge(name, help, value(server), labels);

@@ -56,8 +56,9 @@ function rateOf(server, field) {
   return null;
 }
 
+// All that say none are in one together.
 function domainOf(server) {
-  return words(server.failure_domain) || words(server.name);
+  return words(server.failure_domain) || "no failure domain";
 }
 
 function sum(list, field) {
