@@ -84,7 +84,9 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_data_servers{state=\"up\"} 1"));
   CHECK(has(text, "weft_mds_data_servers{state=\"suspect\"} 0"));
   CHECK(has(text, "weft_mds_data_server_up{id=\"2\",name=\"ds2\",domain=\"-\"} 0"));
-  CHECK(has(text, "weft_mds_data_server_free_bytes{id=\"2\",name=\"ds2\",domain=\"-\"} 20"));
+  CHECK(has(text, "weft_mds_data_server_free_bytes" + labels + " 10"));
+  CHECK_FALSE(text.contains("free_bytes{id=\"2\""));  // it is down
+  CHECK_FALSE(text.contains("capacity_bytes{id=\"2\""));
 }
 
 TEST_CASE("Prometheus is told how long each kind of operation takes", "[admin]") {
