@@ -59,7 +59,7 @@ def test_the_page_shows_servers_throughput_and_what_is_wrong(run, network):
         job.wait(120)
 
         cluster.ds[3].process.kill()
-        wait_until(lambda: "Data server ds4 is suspect" in text("#problems"), 60,
+        wait_until(lambda: "Data server ds4 (id 4) is suspect" in text("#problems"), 60,
                    "the page to say that a server is suspect", 0.5)
         assert "3 of 4" in text("#figures")
         all_there = shown.value(RAW_SPACE)
