@@ -399,8 +399,12 @@ class Namespace {
   };
   [[nodiscard]] Result<std::vector<RestoredFile>> restored_files(FileId after,
                                                                  std::size_t limit) const;
-  // What was found of its objects; nothing: they fit. kStale: no such file.
-  [[nodiscard]] Result<> judge_restored(FileId id, const std::optional<RestoredRecord>& found);
+  // What was found of its objects; nothing: they fit. `grew`: the file was longer than at the
+  // backup, and is counted. kStale: no such file.
+  [[nodiscard]] Result<> judge_restored(FileId id, const std::optional<RestoredRecord>& found,
+                                        bool grew = false);
+  // How many were, since the restore.
+  [[nodiscard]] Result<std::uint64_t> restored_grown() const;
   // A name of each of these files, in its path from the root. Goes through all names.
   [[nodiscard]] Result<std::map<FileId, std::string>> names_of(const std::set<FileId>& files) const;
 
