@@ -333,12 +333,15 @@ class Namespace {
   // against holders of older handles. Returns the map. kInvalid: nothing dirty. kBusy: the server
   // is not at this copy, or the copy is the only one: the map has changed since it was read.
   // kLayoutTryLater: it is the last that is current at its stripe. kFenced: `reporter`, the server
-  // that says so, is not current at that stripe itself.
+  // that says so, is not current at that stripe itself. With kLater it is not durable on return:
+  // the caller marks other files with the same sync, and settles each before it acts by that.
   struct Marked : layout::LayoutMap {
     bool fresh = false;  // it was not stale before
   };
+  enum class Durable : bool { kOnReturn, kLater };
   [[nodiscard]] Result<Marked> mark_stale(const StaleObject& missed,
-                                          std::optional<std::uint32_t> reporter = std::nullopt);
+                                          std::optional<std::uint32_t> reporter = std::nullopt,
+                                          Durable when = Durable::kOnReturn);
   // It is about to get what it missed: resyncing in the map, durably. When it was stale, the
   // object's epoch is counted up: writers have to come back with handles of that epoch, which bid
   // their data server to bring writes here again. Nothing is changed for one that is resyncing
