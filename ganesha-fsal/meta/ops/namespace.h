@@ -270,6 +270,8 @@ class Namespace {
   // file. kBusy: it has inline bytes (begin_growth()).
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
+  // Whether there is one, durable or not.
+  [[nodiscard]] Result<bool> has_layout(FileId id) const;
   // Files that have a map, with numbers above `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<FileId>> laid_out(FileId after, std::size_t limit) const;
   // Counts up the object epoch in the file's map and returns the new map. kNotFound without map.

@@ -471,6 +471,24 @@ TEST_CASE_METHOD(Assembled, "server: statfs counts the data servers that are up 
   }
 }
 
+TEST_CASE_METHOD(Assembled, "server: a file that was never written uses no storage") {
+  constexpr std::uint64_t kSize = 10 << 20;
+  const FileId f = file(kRootFileId, "f");
+  const auto used = [&] { return server->data().space().of(attributes(f)).bytes; };
+  REQUIRE(names->setattr(kSuperuser, f, {.size = UsedSpace::kSmallFile}));
+  CHECK(used() == UsedSpace::kSmallFile);  // nobody looks
+  REQUIRE(names->setattr(kSuperuser, f, {.size = kSize}));
+  CHECK(used() == 0);
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  CHECK(used() == kSize);
+  const FileId inlined = file(kRootFileId, "inlined");
+  REQUIRE(names->setattr(kSuperuser, inlined, {.size = kSize}));
+  const std::array<std::byte, 100> data{};
+  const std::span<const std::byte> piece(data);
+  REQUIRE(*names->write_inline(inlined, 0, {&piece, 1}, 1000));
+  CHECK(server->data().space().of(attributes(inlined)).bytes == 4096);
+}
+
 TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {
   clients = {{5, {"192.0.2.5", "five"}}};
   const FileId d = dir(kRootFileId, "d");
