@@ -1,4 +1,4 @@
-// How much fits on data servers, with copies in different failure domains.
+// How much fits on data servers, with copies at different ones or in different failure domains.
 //
 // Threading: a pure function.
 #pragma once
@@ -8,9 +8,10 @@
 
 namespace weft::layout {
 
-// `domains`: the bytes that each failure domain has. The most bytes of files of which each has a
-// copy in `copies` different ones. 0 when there are fewer domains than copies. Requires: copies >
-// 0.
-[[nodiscard]] std::uint64_t room_for(std::vector<std::uint64_t> domains, unsigned copies);
+// `places`: the bytes that each data server has, or each failure domain. The most bytes of files of
+// which each has a copy in `copies` different places. 0 when there are fewer places than copies.
+// Requires: copies > 0. Placement keeps copies in different domains as long as it can, and then at
+// different data servers (layout/mirror_groups.h), so the latter is what fits.
+[[nodiscard]] std::uint64_t room_for(std::vector<std::uint64_t> places, unsigned copies);
 
 }  // namespace weft::layout

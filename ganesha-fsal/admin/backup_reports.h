@@ -43,12 +43,12 @@ void describe(Io& io, DamagedFileReport& r) {
 
 // What became of a metadata store that came back from a backup.
 struct RestoredReport {
-  bool restored = false;         // it did; else all of the rest is 0
-  std::int64_t made_ns = 0;      // the backup, since 1970
-  std::int64_t restored_ns = 0;  // the restore
-  std::uint64_t unchecked = 0;   // files whose objects were not looked at yet
-  std::uint64_t damaged = 0;     // files that have lost bytes
-  std::uint64_t grown = 0;       // files that were longer than at the backup, since the last start
+  bool restored = false;                 // it did; else all of the rest is 0
+  std::int64_t made_ns = 0;              // the backup, since 1970
+  std::int64_t restored_ns = 0;          // the restore
+  std::uint64_t unchecked = 0;           // files whose objects were not looked at yet
+  std::uint64_t damaged = 0;             // files that have lost bytes
+  std::uint64_t grown = 0;               // files that were longer than at the backup
   std::vector<DamagedFileReport> files;  // the first of the damaged ones
 };
 template <class Io>

@@ -86,7 +86,7 @@ void describe(Io& io, StuckReport& r) {
 struct DataServerReport {
   std::uint32_t id = 0;
   std::string name;
-  std::string failure_domain;  // empty: its own
+  std::string failure_domain;  // empty: in one together with all others that say none
   std::string version;         // of weft-ds; empty: not seen since the metadata server started
   DsState state = DsState::kUnknown;
   std::vector<std::string> addresses;   // "192.0.2.7:2051", where servers reach it, and clients do

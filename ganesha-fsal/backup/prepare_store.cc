@@ -119,6 +119,7 @@ class Preparation {
       record_.first_fresh = *first + kServerIds;
       transaction.put(cluster_keys::next_server(), encode_u32(record_.first_fresh));
       transaction.put(cluster_keys::device_salt(), encode_u32(options_.device_salt));
+      transaction.erase(keys::restored_grown());
       return {};
     });
   }

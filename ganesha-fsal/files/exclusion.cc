@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ganesha-fsal/files/mirrors.h"
+#include "ganesha-fsal/meta/ops/owed.h"
 #include "layout/layout_servers.h"
 #include "rpc/base/log_limit.h"
 
@@ -15,6 +16,7 @@ using layout::CopyState;
 
 constexpr DirtyExtent kWhole{0, kMaxFileSize};
 constexpr std::chrono::seconds kLookAgain{30};  // at copies of idle files
+constexpr std::size_t kMarkedAtOnce = 256;      // files, when their leader is gone
 
 std::string_view to_string(Mirrors::Cause cause) {
   switch (cause) {
@@ -64,7 +66,7 @@ Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
   missed.copy = static_cast<std::uint32_t>(loss.place.copy);
   missed.ds_id = loss.ds_id;
   missed.dirty = loss.dirty;
-  auto marked = parts_.names.mark_stale(missed, loss.reporter);
+  auto marked = parts_.names.mark_stale(missed, loss.reporter, loss.durable);
   if (!marked && marked.error() == Errc::kBusy) return Step{"the file's copies change"};
   if (!marked) return pass(marked);
   if (!marked->fresh) return Step{};
@@ -100,7 +102,7 @@ Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
 }
 
 Result<Mirrors::Step> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place place,
-                                         Cause cause) {
+                                         Cause cause, Namespace::Durable durable) {
   if (!other_is_here(map, place)) {
     return fail(Errc::kLayoutTryLater,
                 fmt::format("data server {} is away, and no other current copy of its stripe is "
@@ -124,7 +126,8 @@ Result<Mirrors::Step> Mirrors::leave_out(FileId file, const layout::LayoutMap& m
                     .led = leads_there(file, there) || layout::written_by_clients(map),
                     .written = layout::written_by_clients(map),
                     .dirty = {kWhole},
-                    .reporter = {}};
+                    .reporter = {},
+                    .durable = durable};
     if (auto marked = mark(file, loss); !is_done(marked)) return marked;
   }
   return Step{};
@@ -186,6 +189,7 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
 // it thousands of times a second until the layout is revoked. So a writer is recalled only when
 // there was time for its own return: one round less, and a server that is dead needs none at all.
 Result<Mirrors::Step> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
+  if (auto durable = parts_.names.settle(file); !durable) return pass(durable);
   const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
   const auto [now, fence_others, recall] = next_steps(file, place, ds_id);
   if (now.holds) return Step{};
@@ -312,27 +316,30 @@ Result<Mirrors::Step> Mirrors::try_change(FileId file, DirtyExtent changed,
   return Step{};
 }
 
-void Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
+bool Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
   const auto map = map_of(file);
-  if (!map || map->copies.size() == 1) return;
+  if (!map || map->copies.size() == 1) return false;
   const auto place = place_of(*map, ds_id);
-  if (!place) return;
-  if (map->copies[place->copy].state_of(place->stripe) != CopyState::kCurrent) return;
+  if (!place) return false;
+  if (map->copies[place->copy].state_of(place->stripe) != CopyState::kCurrent) return false;
   const auto leads = leads_of(file);
   const bool leading = !leads.empty() && leads[place->stripe] == place->copy;
   if (!leading && (leads.empty() || !layout::written_by_clients(*map))) {
     // As in advance(): the layout stateid of a client is the same for reading and writing.
-    if (parts_.dead(ds_id) && parts_.layouts.held_for_write(file)) return;
+    if (parts_.dead(ds_id) && parts_.layouts.held_for_write(file)) return false;
     parts_.layouts.recall(file, "a data server is gone",
                           {.only = Access::kRead, .others_wait = false});
-    return;
+    return false;
   }
-  if (auto left = answer(leave_out(file, *map, *place, Cause::kGone)); !left) {
+  constexpr auto kLater = Namespace::Durable::kLater;
+  Owed owed;  // advance() waits for it
+  const Owed::Scope scope(owed);
+  if (auto left = answer(leave_out(file, *map, *place, Cause::kGone, kLater)); !left) {
     leader_log.warn("event=leader_gone file={:x} ds={} error=\"{}\"", file, ds_id,
                     left.error().describe());
-    return;
+    return false;
   }
-  static_cast<void>(advance_now(file, ds_id));
+  return true;
 }
 
 void Mirrors::server_gone(std::uint32_t ds_id) {
@@ -340,10 +347,17 @@ void Mirrors::server_gone(std::uint32_t ds_id) {
   std::vector<FileId> files = parts_.layouts.files();
   std::erase_if(files, [this](FileId file) { return !parts_.layouts.used(file); });
   spdlog::warn("event=data_server_gone ds={} files_with_layouts={}", ds_id, files.size());
+  std::vector<FileId> marked;
+  const auto go_on = [&] {
+    for (const FileId file : marked) static_cast<void>(advance_now(file, ds_id));
+    marked.clear();
+  };
   for (const FileId file : files) {
-    if (parts_.reach(ds_id) != Reach::kGone) return;  // it is back
-    recall_from(file, ds_id);
+    if (parts_.reach(ds_id) != Reach::kGone) break;  // it is back
+    if (recall_from(file, ds_id)) marked.push_back(file);
+    if (marked.size() == kMarkedAtOnce) go_on();  // which waits for one sync
   }
+  go_on();
 }
 
 void Mirrors::tick() {

@@ -281,8 +281,7 @@ DataCounters FileData::counters() const {
           .inline_reads = inline_reads_,
           .inline_writes = inline_writes_,
           .inline_read_bytes = inline_read_bytes_,
-          .inline_written_bytes = inline_written_bytes_,
-          .restored_grown = restored_grown_};
+          .inline_written_bytes = inline_written_bytes_};
 }
 
 }  // namespace weft::mds

@@ -92,8 +92,6 @@ struct DataCounters {
   std::uint64_t inline_writes = 0;
   std::uint64_t inline_read_bytes = 0;
   std::uint64_t inline_written_bytes = 0;
-  // Since a restore: found longer than they were at the backup.
-  std::uint64_t restored_grown = 0;
 };
 
 class FileData {
@@ -463,7 +461,6 @@ class FileData {
   std::atomic<std::uint64_t> inline_writes_{0};
   std::atomic<std::uint64_t> inline_read_bytes_{0};
   std::atomic<std::uint64_t> inline_written_bytes_{0};
-  std::atomic<std::uint64_t> restored_grown_{0};
   std::atomic<bool> busy_{false};
   Behind behind_;  // last: its work uses the rest
 };

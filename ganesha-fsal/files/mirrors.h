@@ -302,6 +302,7 @@ class Mirrors final : public MissedCopies {
     bool written = false;  // as of Exclusion
     std::vector<DirtyExtent> dirty;
     std::optional<std::uint32_t> reporter;
+    Namespace::Durable durable = Namespace::Durable::kOnReturn;
   };
   // Condition a. Marks it, and if it was current or resyncing begins with b and c, and gives its
   // stripe a new leader. Not done when the loss is of a map of before.
@@ -309,10 +310,11 @@ class Mirrors final : public MissedCopies {
   // Marks one that is current and will miss what nobody knows; others of its stripe that are gone
   // with it.
   [[nodiscard]] Result<Step> leave_out(FileId file, const layout::LayoutMap& map, Place place,
-                                       Cause cause);
+                                       Cause cause,
+                                       Namespace::Durable durable = Namespace::Durable::kOnReturn);
   [[nodiscard]] bool leads_there(FileId file, Place place) const;
   [[nodiscard]] bool other_is_here(const layout::LayoutMap& map, Place place) const;
-  // Conditions b and c of a copy that is not current.
+  // Conditions b and c of a copy that is not current, once condition a is durable.
   [[nodiscard]] Result<Step> advance(FileId file, const layout::LayoutMap& map, Place place);
   // The same of the data server's copy as the map is now. Done when it has none; not, when that is
   // current.
@@ -331,7 +333,8 @@ class Mirrors final : public MissedCopies {
                    std::uint32_t excluded, std::uint64_t number, FenceState Exclusion::* which);
   [[nodiscard]] Result<Step> try_change(FileId file, DirtyExtent changed,
                                         std::vector<std::uint32_t>& marked);
-  void recall_from(FileId file, std::uint32_t ds_id);
+  // True: its copy is marked, not durably yet, and advance_now() is to follow.
+  [[nodiscard]] bool recall_from(FileId file, std::uint32_t ds_id);
   void sweep();
   void look_after(FileId file);
 

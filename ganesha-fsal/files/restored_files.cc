@@ -161,12 +161,12 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
       return fail(Errc::kBusy, marked.error().describe());
     }
   }
-  if (!*cut && end > inode->size) {
+  const bool grew = !*cut && end > inode->size;
+  if (grew) {
     spdlog::warn("event=restored_file_grew file={:x} from={} to={}", file, inode->size, end);
     if (auto grown = grow_to(*inode, {end, true}); !grown) return failed(grown);
-    ++restored_grown_;
   }
-  return parts_.names.judge_restored(file, std::nullopt);
+  return parts_.names.judge_restored(file, std::nullopt, grew);
 }
 
 }  // namespace weft::mds

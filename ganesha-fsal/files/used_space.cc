@@ -25,7 +25,7 @@ std::uint64_t whole_blocks(std::uint64_t bytes) {
 
 UsedSpace::Answer UsedSpace::of(const InodeAttributes& file) {
   if (file.type != FileType::kRegular || file.size < kLargeFile) {
-    return {whole_blocks(file.size), true};
+    return {without_asking(file), true};
   }
   {
     const MutexLock lock(mutex_);
@@ -44,6 +44,15 @@ UsedSpace::Answer UsedSpace::of(const InodeAttributes& file) {
   known_.insert_or_assign(file.id, Known{bytes, parts_.now()});
   if (!used) ask_at_ = parts_.now() + kKnownFor;
   return {bytes, used.has_value()};
+}
+
+std::uint64_t UsedSpace::without_asking(const InodeAttributes& file) const {
+  const std::uint64_t full = whole_blocks(file.size);
+  if (file.type != FileType::kRegular || file.size <= kSmallFile) return full;
+  const auto written = parts_.names.has_layout(file.id);
+  if (!written || *written) return full;
+  const auto there = parts_.names.inline_file(file.id);
+  return there && *there ? whole_blocks((*there)->bytes.size()) : full;
 }
 
 std::optional<std::uint64_t> UsedSpace::ask(FileId file) const {

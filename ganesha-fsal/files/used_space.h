@@ -1,5 +1,6 @@
-// What storage large files use, which their data servers are asked for: du(1) and the like want to
-// see holes there. A smaller file counts as full.
+// What storage files use: du(1) and the like want to see holes. Data servers of a large file are
+// asked. A smaller one counts as full once it was written, and a small one always, so that listing
+// many of them costs nothing.
 //
 // Threading: any thread that may block; of() waits for data servers, 200 ms at most.
 // Ownership: what Parts refers to outlives it, and every question that is out.
@@ -15,6 +16,7 @@
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "layout/policy.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -22,6 +24,7 @@ namespace weft::mds {
 class UsedSpace {
  public:
   static constexpr std::uint64_t kLargeFile = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kSmallFile = layout::kGreatestInline;  // up to here
 
   struct Parts {
     FileTable& files;
@@ -39,6 +42,8 @@ class UsedSpace {
     bool now = false;         // and not as it was a moment ago, or full, which nobody has said
   };
   [[nodiscard]] Answer of(const InodeAttributes& file);
+  // The same without asking data servers: of a file that is not large.
+  [[nodiscard]] std::uint64_t without_asking(const InodeAttributes& file) const;
 
  private:
   struct Known {

@@ -24,7 +24,7 @@ fsal_status_t getattrs(fsal_obj_handle* obj_hdl, fsal_attrlist* out) {
   }
   fill_attributes(*attributes, this_export().fsid(), out);
   out->expire_time_attr = op_ctx->export_perms.expire_time_attr;
-  if (attributes->size < UsedSpace::kLargeFile || obj_hdl->type != REGULAR_FILE) return kFsalOk;
+  if (obj_hdl->type != REGULAR_FILE) return kFsalOk;
   const UsedSpace::Answer used = this_export().server().data().space().of(*attributes);
   out->spaceused = used.bytes;
   if (!used.now) out->expire_time_attr = kExpiresSoon;

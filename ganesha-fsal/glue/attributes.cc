@@ -55,7 +55,7 @@ void fill_attributes(const InodeAttributes& from, std::uint32_t fsid, fsal_attrl
   out->creation = to_timespec(from.btime_ns);
   out->ctime = to_timespec(from.ctime_ns);
   out->mtime = to_timespec(from.mtime_ns);
-  // A file counts as full here, a directory as one block.
+  // A file counts as full here (files/used_space.h), a directory as one block.
   constexpr std::uint64_t kBlock = 4096;
   out->spaceused = from.type == FileType::kDirectory
                        ? kBlock
@@ -73,6 +73,9 @@ void fill_found(Export& exp, const InodeAttributes& from, fsal_attrlist* out) {
   if (from.type != FileType::kRegular) return;
   if (from.size >= UsedSpace::kLargeFile || exp.server().data().size_doubtful(from.id)) {
     out->valid_mask = ATTR_RDATTR_ERR;
+  }
+  if (from.size < UsedSpace::kLargeFile) {
+    out->spaceused = exp.server().data().space().without_asking(from);
   }
 }
 

@@ -117,7 +117,8 @@ std::vector<std::uint32_t> Mover::sources(const std::vector<Server>& servers) co
       out.push_back(ds_id);
     } else if (replace_after.count() > 0 && server.gone_for && *server.gone_for >= replace_after) {
       lost.push_back(ds_id);
-      // Those that say no domain are each in one of their own.
+      // Nobody has said that those without a domain fail together: more than one of them counts
+      // as more than one domain.
       const std::string& domain = server.candidate.domain;
       domains.insert(domain.empty() ? std::to_string(ds_id) : domain);
     }

@@ -52,7 +52,9 @@ Result<RestoredReport> status(MetadataServer& server) {
   report.restored = true;
   report.made_ns = names.restore()->made_ns;
   report.restored_ns = names.restore()->restored_ns;
-  report.grown = server.data().counters().restored_grown;
+  auto grown = names.restored_grown();
+  if (!grown) return pass(grown);
+  report.grown = *grown;
   std::set<FileId> damaged;
   auto looked = each_restored(names, [&](const Namespace::RestoredFile& file) {
     if (file.record.state == State::kUnchecked) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <system_error>
 #include <utility>
 
@@ -295,21 +294,19 @@ void MetadataServer::orphaned(FileId file) {
 }
 
 FsSpace MetadataServer::space(std::uint32_t copies) {
-  std::map<std::string, FsSpace> domains;
-  for (const layout::Candidate& server : cluster_->registry().candidates()) {
-    if (server.state == layout::ServerState::kDown) continue;
-    if (server.state == layout::ServerState::kDraining) continue;
-    domains[server.domain].capacity_bytes += server.capacity_bytes;
-    domains[server.domain].free_bytes += server.free_bytes;
-  }
-  // With fewer domains than copies, files have as many copies as there are domains.
-  copies = std::clamp(copies, 1u, std::max(1u, static_cast<std::uint32_t>(domains.size())));
+  const std::vector<layout::Candidate> servers = cluster_->registry().candidates();
   std::vector<std::uint64_t> capacity;
   std::vector<std::uint64_t> free;
-  for (const auto& [name, domain] : domains) {
-    capacity.push_back(domain.capacity_bytes);
-    free.push_back(domain.free_bytes);
+  for (const layout::Candidate& server : servers) {
+    if (server.state == layout::ServerState::kDown) continue;
+    if (server.state == layout::ServerState::kDraining) continue;
+    capacity.push_back(server.capacity_bytes);
+    free.push_back(server.free_bytes);
   }
+  // While some are away, files go on with the copies that are left. With too few altogether no file
+  // gets a place.
+  const auto here = static_cast<std::uint32_t>(capacity.size());
+  if (servers.size() >= copies) copies = std::clamp(copies, 1u, std::max(1u, here));
   FsSpace space{.capacity_bytes = layout::room_for(std::move(capacity), copies),
                 .free_bytes = layout::room_for(std::move(free), copies)};
   if (const auto counts = names_->counts()) space.files = counts->next_fileid;

@@ -1,6 +1,7 @@
 #include "ganesha-fsal/server/metrics.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -118,8 +119,8 @@ void each(const std::vector<DataServerReport>& servers, Metrics& out, const char
   const bool counts = std::string_view(name).ends_with("_total");
   for (const DataServerReport& server : servers) {
     const std::string id = std::to_string(server.id);
-    // One that names no failure domain is one.
-    const std::string& domain = server.failure_domain.empty() ? server.name : server.failure_domain;
+    // All that name no failure domain are in one together.
+    const std::string domain = server.failure_domain.empty() ? "-" : server.failure_domain;
     const Metrics::Labels labels = {{"id", id}, {"name", server.name}, {"domain", domain}};
     counts ? out.counter(name, help, value(server), labels)
            : out.gauge(name, help, value(server), labels);
@@ -148,9 +149,16 @@ void write_servers(const std::vector<Report>& servers, Metrics& out) {
        [](const Report& server) { return server.read_bytes; });
   each(servers, out, "weft_mds_data_server_write_bytes_total", "Bytes clients wrote there",
        [](const Report& server) { return server.written_bytes; });
-  each(servers, out, "weft_mds_data_server_capacity_bytes", "Size of its store's file system",
+  // What one that is away last said is not what there is.
+  std::vector<Report> here;
+  std::ranges::copy_if(servers, std::back_inserter(here), [](const Report& server) {
+    return server.state == DsState::kUp || server.state == DsState::kSuspect;
+  });
+  each(here, out, "weft_mds_data_server_capacity_bytes",
+       "Size of its store's file system, unless it is down",
        [](const Report& server) { return server.capacity_bytes; });
-  each(servers, out, "weft_mds_data_server_free_bytes", "Free in its store's file system",
+  each(here, out, "weft_mds_data_server_free_bytes",
+       "Free in its store's file system, unless it is down",
        [](const Report& server) { return server.free_bytes; });
 }
 

@@ -1,7 +1,7 @@
 #include "ganesha-fsal/server/status_page.h"
 
+#include "ganesha-fsal/admin/health.h"
 #include "ganesha-fsal/server/page_files.h"
-#include "rpc/xdr/describe_json.h"
 
 namespace weft::mds {
 namespace {
@@ -37,28 +37,36 @@ Result<std::string> StatusPage::document(Document& kept, std::chrono::millisecon
   if (kept.made_at && now - *kept.made_at < fresh) return kept.text;
   auto report = make();
   if (!report) return pass(report);
-  kept.text = write_json(to_json(*report));
+  kept.text = write_json(std::move(*report));
   kept.made_at = now;
   return kept.text;
 }
 
-Result<std::string> StatusPage::status() { return document(status_, kFresh, reports_.status); }
+Result<std::string> StatusPage::status() {
+  return document(status_, kFresh, [this]() -> Result<Json> {
+    auto report = reports_.status();
+    if (!report) return pass(report);
+    return status_json(*report);
+  });
+}
 
 Result<std::string> StatusPage::clients() {
-  return document(clients_, kFreshClients, [this] {
+  return document(clients_, kFreshClients, [this]() -> Result<Json> {
     auto report = reports_.clients();
-    if (report && report->clients.size() > kMostClients) report->clients.resize(kMostClients);
-    return report;
+    if (!report) return pass(report);
+    if (report->clients.size() > kMostClients) report->clients.resize(kMostClients);
+    return to_json(*report);
   });
 }
 
 Result<std::string> StatusPage::events() {
-  return document(events_, kFresh, [this] {
+  return document(events_, kFresh, [this]() -> Result<Json> {
     auto report = reports_.events();
-    if (report && report->events.size() > kMostEvents) {
+    if (!report) return pass(report);
+    if (report->events.size() > kMostEvents) {
       report->events.erase(report->events.begin(), report->events.end() - kMostEvents);
     }
-    return report;
+    return to_json(*report);
   });
 }
 

@@ -2,7 +2,8 @@
 // seconds.
 //
 //   /              the page; /page.css, /page.js
-//   /status.json   SystemReport (admin/source.h), made at most once in kFresh
+//   /status.json   SystemReport (admin/source.h) with its problems (admin/health.h), made at most
+//                  once in kFresh
 //   /clients.json  ClientsReport: the first kMostClients, made at most once in kFreshClients, since
 //                  all layouts are looked at for it
 //   /events.json   EventsReport: the last kMostEvents, as often as the status
@@ -55,7 +56,7 @@ class StatusPage {
   };
 
   StatusPage(Reports reports, weft::Clock& clock) : reports_(std::move(reports)), clock_(clock) {}
-  // One document at a time: WebPages sees to it. `make` returns what is to be one.
+  // One document at a time: WebPages sees to it. `make` returns it, or an error.
   template <class Make>
   [[nodiscard]] Result<std::string> document(Document& kept, std::chrono::milliseconds fresh,
                                              Make make);

@@ -7,7 +7,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_every_health_code_is_in_the_manual():
-    source = (REPOSITORY / "tools/weft/problems.cc").read_text()
+    source = (REPOSITORY / "ganesha-fsal/admin/health.cc").read_text()
     table = source.split("kCodes[] = {")[1].split("};")[0]
     codes = re.findall(r'\{"([A-Z_]+)"', table)
     page = (REPOSITORY / "docs/man/weft.1.scd").read_text().split("# HEALTH")[1].split("\n# ")[0]

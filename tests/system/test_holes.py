@@ -85,6 +85,23 @@ with open("a", "w+b", buffering=0) as file:
 """, 120)
 
 
+def test_a_file_that_was_never_written_uses_nothing(cluster, client, folder):
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    path = cluster.path + folder.removeprefix("/mnt/nfs")
+    weft(cluster, "policy", "set", path, "inline=16KiB")
+    client.python(f"""{SEEK}
+os.chdir({folder!r})
+with open("a", "wb", buffering=0) as file:
+    file.truncate(10 * MIB)
+    same("never written", os.fstat(file.fileno()).st_blocks, 0)
+    os.pwrite(file.fileno(), b"x", 0)
+    os.fsync(file.fileno())
+    assert os.fstat(file.fileno()).st_blocks > 0
+same("listed", [os.stat(name).st_size for name in os.listdir()], [10 * MIB])
+""", 60)
+
+
 def test_many_stripe_units_are_reserved(run, network):
     """More than 65,536, and each at its own data server only."""
     cluster = Cluster(run, network, Options(data_servers=3, stripe_unit=4096))

@@ -3,8 +3,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -23,68 +21,7 @@ std::string title(const mds::ServerName& server) {
   return fmt::format("data server {} ({})", server.id, server.name);
 }
 
-std::string targets_of(std::uint32_t awaited) {
-  std::string targets;
-  for (unsigned target = 0; target < 32; ++target) {
-    if ((awaited >> target & 1) == 0) continue;
-    targets += (targets.empty() ? "" : ", ") + std::to_string(target);
-  }
-  return targets;
-}
-
-void group_problems(const mds::GroupReport& group, std::vector<Problem>& out) {
-  const std::string server = title(group.server);
-  if (group.awaited != 0) {
-    const std::string targets = targets_of(group.awaited);
-    out.push_back(
-        {"GROUP_WAITS",
-         fmt::format("the parity group of {} waits for target {} and serves nothing: start it{}",
-                     server, targets,
-                     group.may_give_up
-                         ? fmt::format("; if it is lost for ever: weft ds give-up {} {}",
-                                       group.server.id, targets)
-                         : "")});
-  }
-  if (group.given_up > 0) {
-    out.push_back(
-        {"BLOCKS_GIVEN_UP",
-         fmt::format("the parity group of {} has given up {} blocks with a target that was lost; "
-                     "those that "
-                     "were not written anew cannot be read (event=parity_given_up in its log)",
-                     server, group.given_up)});
-  }
-  if (group.lost > 0) {
-    out.push_back(
-        {"BLOCKS_LOST",
-         fmt::format(
-             "the parity group of {} has {} blocks that cannot be computed (weft scrub status)",
-             server, group.lost)});
-  }
-}
-
 }  // namespace
-
-void scrub_problems(const mds::ScrubReport& scrub, std::vector<Problem>& out) {
-  const auto mended = std::ranges::count(scrub.findings, true, &mds::ScrubFindingReport::mended);
-  const std::uint64_t open =
-      scrub.unlisted + scrub.findings.size() - static_cast<std::uint64_t>(mended);
-  if (open > 0) {
-    out.push_back(
-        {"COPIES_DIFFER",
-         fmt::format(
-             "{} copies of files differ, and nothing was changed. Look at both, and say which "
-             "is right: weft scrub status, weft scrub resolve",
-             open)});
-  }
-  for (const mds::GroupReport& group : scrub.groups) group_problems(group, out);
-  if (mended > 0) {
-    out.push_back(
-        {"COPIES_MENDED",
-         fmt::format("scrubs found {} copies that were damaged, and made them equal to the others "
-                     "(weft scrub status)",
-                     mended)});
-  }
-}
 
 std::string group_text(const mds::GroupReport& group) {
   std::string text = title(group.server) + ": ";

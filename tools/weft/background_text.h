@@ -5,15 +5,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "ganesha-fsal/admin/source.h"
-#include "tools/weft/problem.h"
 
 namespace weft::cli {
-
-// Adds what an administrator should know of scrubs and parity groups, a sentence each.
-void scrub_problems(const mds::ScrubReport& scrub, std::vector<Problem>& out);
 
 [[nodiscard]] std::string group_text(const mds::GroupReport& group);
 [[nodiscard]] std::string rebalance_text(const mds::RebalanceReport& rebalance);

@@ -21,9 +21,12 @@ struct DomainSpace {
   std::uint64_t free_bytes = 0;
   std::uint64_t capacity_bytes = 0;
 };
+// Of files with so many copies, each at another data server: in another failure domain as far as
+// there are enough.
 struct CopiesSpace {
-  std::uint64_t free_bytes = 0;  // of files with so many copies
+  std::uint64_t free_bytes = 0;
   std::uint64_t capacity_bytes = 0;
+  std::uint64_t apart_bytes = 0;  // free, with each copy in another domain
 };
 struct SpaceReport {
   std::vector<DomainSpace> domains;  // by name

@@ -8,10 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/admin/health.h"
 #include "tools/weft/commands.h"
-#include "tools/weft/problem.h"
 
 namespace weft::cli {
+
+using mds::health_codes;
+using mds::HealthCode;
+using mds::is_note;
+using mds::Problem;
 
 struct HealthOptions {
   bool quiet = false;                            // nothing is printed of a healthy system

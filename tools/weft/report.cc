@@ -461,12 +461,6 @@ std::string verify_text(const std::string& mount, const Judgement& j) {
   return out;
 }
 
-Json status_json(const mds::SystemReport& system) {
-  Json out = to_json(system);
-  out["problems"] = problems(system);
-  return out;
-}
-
 Json data_servers_json(const std::vector<mds::DataServerReport>& servers) {
   Json out = Json::array();
   for (const DataServerReport& server : servers) out.push_back(to_json(server));

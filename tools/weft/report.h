@@ -7,18 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/admin/health.h"
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/xdr/describe_json.h"
-#include "tools/weft/problem.h"
 #include "tools/weft/verify.h"
 
 namespace weft::cli {
 
-// What an administrator should look at, a sentence each: data servers that are not up or nearly
-// full, recalls without an answer, and what the metadata server itself warns of.
-[[nodiscard]] std::vector<Problem> health(const mds::SystemReport& system);
-// Their texts.
-[[nodiscard]] std::vector<std::string> problems(const mds::SystemReport& system);
+using mds::health;
+using mds::problems;
+using mds::status_json;
 
 [[nodiscard]] std::string status_text(const mds::SystemReport& system);
 [[nodiscard]] std::string data_servers_text(const std::vector<mds::DataServerReport>& servers);
@@ -28,8 +26,6 @@ namespace weft::cli {
 [[nodiscard]] std::string policy_text(const mds::PolicyReport& report);
 [[nodiscard]] std::string verify_text(const std::string& mount, const Judgement& judgement);
 
-// What to_json() does not say by itself: the problems beside the status; an array.
-[[nodiscard]] Json status_json(const mds::SystemReport& system);
 [[nodiscard]] Json data_servers_json(const std::vector<mds::DataServerReport>& servers);
 [[nodiscard]] Json verify_json(const std::string& mount, const Judgement& judgement);
 

@@ -1,4 +1,4 @@
-// Text for people: aligned tables, wrapped lines, sizes, durations.
+// Text for people: aligned tables, wrapped lines.
 //
 // Threading: values and pure functions.
 #pragma once
@@ -8,7 +8,18 @@
 #include <string_view>
 #include <vector>
 
+#include "ganesha-fsal/admin/words.h"
+
 namespace weft::cli {
+
+using mds::columns;
+using mds::human_bytes;
+using mds::human_count;
+using mds::human_duration;
+using mds::printable;
+using mds::short_count;
+using mds::short_duration;
+using mds::shortened;
 
 // How wide a terminal is taken to be.
 constexpr std::size_t kScreenColumns = 80;
@@ -36,28 +47,8 @@ class Table {
   std::vector<std::string_view> shortened_;
 };
 
-// "0 B", "1023 B", "1.00 KiB", "12.3 GiB": three digits that count.
-[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
-// "0 ms", "850 ms", "12.3 s", "4 min 5 s", "3 h 2 min", "5 d 4 h".
-[[nodiscard]] std::string human_duration(std::uint64_t milliseconds);
-// One unit, for where there is no room for two: "850 ms", "12.3 s", "119 min", "47 h", "5 d".
-[[nodiscard]] std::string short_duration(std::uint64_t milliseconds);
-// "1,234,567".
-[[nodiscard]] std::string human_count(std::uint64_t count);
-// In seven columns at most: "999,999", "1.23 M", "12.3 G".
-[[nodiscard]] std::string short_count(std::uint64_t count);
-
-// How many columns a UTF-8 text takes, counting each code point as one; what stands in names and
-// paths may be anything.
-[[nodiscard]] std::size_t columns(std::string_view text);
-// Begin and end of what takes more than `width` columns, with "…" between them. Names that begin
-// alike stay different so. Precondition: `width` is not 0.
-[[nodiscard]] std::string shortened(const std::string& text, std::size_t width);
 // Behind `head`, lines no longer than a screen is wide, those after the first indented as far. A
 // word that is longer is not cut. Ends in a line feed.
 [[nodiscard]] std::string wrapped(const std::string& head, const std::string& text);
-// The text with control characters (a file name may have a line feed or an escape sequence in it)
-// replaced, so that it cannot disturb a terminal or a table.
-[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace weft::cli

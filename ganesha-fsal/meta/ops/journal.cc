@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "ganesha-fsal/meta/ops/owed.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "layout/relocation.h"
@@ -139,9 +140,10 @@ Result<std::vector<WrittenFile>> Namespace::written_files(FileId after, std::siz
 }
 
 Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
-                                                std::optional<std::uint32_t> reporter) {
+                                                std::optional<std::uint32_t> reporter,
+                                                Durable when) {
   Marked out;
-  auto done = change(locks_.lock({missed.id}), [&](Tree& tree) -> Result<> {
+  const auto mark = [&](Tree& tree) -> Result<> {
     auto map = tree.layout(missed.id);
     if (!map) return pass(map);
     if (!*map) return fail(Errc::kNotFound, "no layout");
@@ -164,7 +166,11 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
     copy.set_state(*place, layout::CopyState::kStale);
     out.fresh = true;
     return tree.bump_object_epoch(missed.id, out);
-  });
+  };
+  Owed owed;  // what it notes nobody waits for here
+  const Owed::Scope scope(owed);
+  auto done = when == Durable::kLater ? change_told(locks_.lock({missed.id}), mark)
+                                      : change(locks_.lock({missed.id}), mark);
   if (!done) return pass(done);
   return out;
 }

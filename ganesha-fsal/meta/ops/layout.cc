@@ -25,6 +25,12 @@ Result<std::optional<layout::LayoutMap>> Namespace::layout(FileId id) const {
   return map;
 }
 
+Result<bool> Namespace::has_layout(FileId id) const {
+  auto value = store_.latest().peek(keys::layout(id));
+  if (!value) return pass(value);
+  return value->has_value();
+}
+
 Namespace::MakeLayout Namespace::with_room(const MakeLayout& make) const {
   return [this, &make](const InodeAttributes& file) -> Result<layout::LayoutMap> {
     if (auto room = store_.room(); !room) return pass(room);

@@ -270,6 +270,8 @@ class Namespace {
   // file. kBusy: it has inline bytes (begin_growth()).
   using MakeLayout = std::function<Result<layout::LayoutMap>(const InodeAttributes&)>;
   [[nodiscard]] Result<layout::LayoutMap> ensure_layout(FileId id, const MakeLayout& make);
+  // Whether there is one, durable or not.
+  [[nodiscard]] Result<bool> has_layout(FileId id) const;
   // Files that have a map, with numbers above `after`, at most `limit`, in order.
   [[nodiscard]] Result<std::vector<FileId>> laid_out(FileId after, std::size_t limit) const;
   // Counts up the object epoch in the file's map and returns the new map. kNotFound without map.
@@ -333,12 +335,15 @@ class Namespace {
   // against holders of older handles. Returns the map. kInvalid: nothing dirty. kBusy: the server
   // is not at this copy, or the copy is the only one: the map has changed since it was read.
   // kLayoutTryLater: it is the last that is current at its stripe. kFenced: `reporter`, the server
-  // that says so, is not current at that stripe itself.
+  // that says so, is not current at that stripe itself. With kLater it is not durable on return:
+  // the caller marks other files with the same sync, and settles each before it acts by that.
   struct Marked : layout::LayoutMap {
     bool fresh = false;  // it was not stale before
   };
+  enum class Durable : bool { kOnReturn, kLater };
   [[nodiscard]] Result<Marked> mark_stale(const StaleObject& missed,
-                                          std::optional<std::uint32_t> reporter = std::nullopt);
+                                          std::optional<std::uint32_t> reporter = std::nullopt,
+                                          Durable when = Durable::kOnReturn);
   // It is about to get what it missed: resyncing in the map, durably. When it was stale, the
   // object's epoch is counted up: writers have to come back with handles of that epoch, which bid
   // their data server to bring writes here again. Nothing is changed for one that is resyncing
@@ -399,8 +404,12 @@ class Namespace {
   };
   [[nodiscard]] Result<std::vector<RestoredFile>> restored_files(FileId after,
                                                                  std::size_t limit) const;
-  // What was found of its objects; nothing: they fit. kStale: no such file.
-  [[nodiscard]] Result<> judge_restored(FileId id, const std::optional<RestoredRecord>& found);
+  // What was found of its objects; nothing: they fit. `grew`: the file was longer than at the
+  // backup, and is counted. kStale: no such file.
+  [[nodiscard]] Result<> judge_restored(FileId id, const std::optional<RestoredRecord>& found,
+                                        bool grew = false);
+  // How many were, since the restore.
+  [[nodiscard]] Result<std::uint64_t> restored_grown() const;
   // A name of each of these files, in its path from the root. Goes through all names.
   [[nodiscard]] Result<std::map<FileId, std::string>> names_of(const std::set<FileId>& files) const;
 

@@ -4,6 +4,14 @@
 #include "ganesha-fsal/meta/schema/keys.h"
 
 namespace weft::mds {
+namespace {
+
+Result<std::uint64_t> counted(Result<std::optional<std::string>> value) {
+  if (!value) return pass(value);
+  return *value ? decode_counter(**value) : 0;
+}
+
+}  // namespace
 
 Result<> Namespace::look_for_restored() {
   auto value = store_.latest().peek(keys::restore());
@@ -44,11 +52,20 @@ Result<std::vector<Namespace::RestoredFile>> Namespace::restored_files(FileId af
   return out;
 }
 
-Result<> Namespace::judge_restored(FileId id, const std::optional<RestoredRecord>& found) {
+Result<std::uint64_t> Namespace::restored_grown() const {
+  return counted(store_.latest().peek(keys::restored_grown()));
+}
+
+Result<> Namespace::judge_restored(FileId id, const std::optional<RestoredRecord>& found,
+                                   bool grew) {
   return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
     if (auto inode = tree.inode(id); !inode) return pass(inode);
     const std::string key = keys::restored(id);
     found ? tree.transaction().put(key, encode(*found)) : tree.transaction().erase(key);
+    if (!grew) return {};
+    auto count = counted(tree.transaction().get(keys::restored_grown()));
+    if (!count) return pass(count);
+    tree.transaction().put(keys::restored_grown(), encode_counter(*count + 1));
     return {};
   });
 }

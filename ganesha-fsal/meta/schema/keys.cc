@@ -68,6 +68,7 @@ constexpr char kMove = 'm';
 std::string superblock() { return begin(Prefix::kStore).append("super"); }
 std::string next_fileid() { return begin(Prefix::kStore).append("next"); }
 std::string restore() { return begin(Prefix::kStore).append("restored"); }
+std::string restored_grown() { return begin(Prefix::kStore).append("grown"); }
 std::string restored(FileId id) { return number(Prefix::kRestored, id); }
 std::string inode(FileId id) { return number(Prefix::kInode, id); }
 std::string entry(FileId dir, std::string_view name) { return named(Prefix::kEntry, dir, name); }

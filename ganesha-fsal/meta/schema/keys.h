@@ -32,7 +32,7 @@ enum class Prefix : char {
   kPolicy = 'Y',       // Y file -> policy of a directory, or taken by a file
   kClientEpoch = 'C',  // C client -> epoch
   kRestored = 'V',     // V file -> as of a backup, and its objects not found to fit yet
-  kStore = 'M',        // M super, M next, M restored: of the store itself
+  kStore = 'M',        // M super, M next, M restored, M grown: of the store itself
   kServers = 'S',      // cluster: data servers
   kDevices = 'D',      // cluster: devices
   kCluster = 'W',      // cluster: anything else
@@ -43,6 +43,7 @@ enum class Prefix : char {
 [[nodiscard]] std::string next_fileid();
 [[nodiscard]] std::string restore();
 [[nodiscard]] std::string restored(FileId id);
+[[nodiscard]] std::string restored_grown();
 [[nodiscard]] std::string inode(FileId id);
 [[nodiscard]] std::string entry(FileId dir, std::string_view name);
 [[nodiscard]] std::string cookie(FileId dir, std::uint64_t cookie);

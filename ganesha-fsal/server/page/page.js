@@ -56,8 +56,9 @@ function rateOf(server, field) {
   return null;
 }
 
+// All that say none are in one together.
 function domainOf(server) {
-  return words(server.failure_domain) || words(server.name);
+  return words(server.failure_domain) || "no failure domain";
 }
 
 function sum(list, field) {
@@ -71,52 +72,11 @@ function takesFiles(server) {
     (duty === "" || duty === "serving");
 }
 
-function serverProblems(server, out) {
-  const name = `Data server ${words(server.name)}`;
-  if (server.state !== "up") out.push(`${name} is ${server.state}.`);
-  if (words(server.trouble)) out.push(`${name} has stopped serving: ${words(server.trouble)}.`);
-  if (words(server.not_accepted)) out.push(`${name} is not accepted: ${words(server.not_accepted)}.`);
-  if (words(server.repair_waits)) {
-    out.push(`${name} waits with its repair: ${words(server.repair_waits)}.`);
-  }
-  if (server.stale_objects > 0) out.push(`${name} lacks writes of ${server.stale_objects} files.`);
-  if (server.capacity_bytes > 0 && server.free_bytes < server.capacity_bytes / 20) {
-    out.push(`${name} is nearly full: ${bytes(server.free_bytes)} are free.`);
-  }
-  for (const stuck of server.stuck) {
-    out.push(`${stuck.objects} objects cannot be moved off ${words(server.name)}: ${words(stuck.why)}.`);
-  }
-}
-
-function problemsOf(status) {
-  const out = [];
-  if (status.data_servers.length === 0) out.push("No data server has registered.");
-  for (const server of status.data_servers) serverProblems(server, out);
-  if (status.store.failed) out.push(`The metadata store has failed: ${words(status.store.failure)}.`);
-  if (status.store.full) out.push("The metadata store's file system is full.");
-  if (status.oldest_recall_ms > 5000) {
-    out.push(`A client has not given back a layout for ${duration(status.oldest_recall_ms)}.`);
-  }
-  for (const refused of status.refused) {
-    out.push(`${words(refused.name) || "Somebody"} at ${words(refused.address)} is refused as a ` +
-      `data server, ${duration(refused.age_ms)} ago: ${words(refused.why)}.`);
-  }
-  if (status.scrub.differing > 0) out.push(`${status.scrub.differing} copies differed (weft scrub status).`);
-  if (status.foreign_objects > 0) {
-    out.push(`Data servers have ${status.foreign_objects} objects of files never made here.`);
-  }
-  if (status.restored_damaged > 0) {
-    out.push(`${status.restored_damaged} files have lost bytes since the backup that was restored.`);
-  }
-  for (const warning of status.warnings) out.push(words(warning));
-  return out;
-}
-
 function showProblems(status) {
   const section = document.getElementById("problems");
-  const problems = problemsOf(status);
-  section.hidden = problems.length === 0;
-  section.querySelector("ul").replaceChildren(...problems.map((text) => element("li", text)));
+  section.hidden = status.problems.length === 0;
+  section.querySelector("ul").replaceChildren(
+    ...status.problems.map((text) => element("li", words(text))));
 }
 
 function figure(name, value) {

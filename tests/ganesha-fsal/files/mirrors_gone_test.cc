@@ -74,6 +74,25 @@ TEST_CASE_METHOD(MirrorsTest, "when a server goes, layouts that name it are reca
   }
 }
 
+TEST_CASE_METHOD(MirrorsTest, "when a leader goes, many files are marked with one sync") {
+  constexpr std::size_t kFiles = 700;
+  std::size_t led = 0;
+  for (std::size_t i = 0; i < kFiles; ++i) {
+    const FileId one = file(kRootFileId, "file" + std::to_string(i));
+    REQUIRE(mirrors->begin_write(one, make()));
+    REQUIRE(layouts.grant(one, 5, Access::kReadWrite));
+    led += mirrors->look(one)->leads[0] == 0 ? 1 : 0;
+  }
+  REQUIRE(led > 256);
+  reach[1] = Reach::kGone;
+  const std::uint64_t before = store.syncs();
+  mirrors->tick();
+  CHECK(store.syncs() - before == (led + 255) / 256);
+  CHECK(fences.size() == 2 * led);
+  store.lose_power();  // fences are out: what they are for is durable
+  CHECK(names->stale_objects(1, {}, kFiles)->size() == led);
+}
+
 TEST_CASE_METHOD(MirrorsTest, "layouts that name a server are recalled until it is back") {
   const FileId g = file(kRootFileId, "g");
   REQUIRE(begin());

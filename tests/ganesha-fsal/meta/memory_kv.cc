@@ -288,6 +288,8 @@ void MemoryKv::lose_power() {
   state_->sync.restart();
 }
 
+std::uint64_t MemoryKv::syncs() const { return state_->sync.syncs(); }
+
 std::uint64_t MemoryKv::commits() const {
   const MutexLock lock(state_->mutex);
   return state_->version;

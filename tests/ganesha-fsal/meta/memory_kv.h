@@ -41,6 +41,7 @@ class MemoryKv final : public KvStore {
   void lose_power();
 
   [[nodiscard]] std::uint64_t commits() const;
+  [[nodiscard]] std::uint64_t syncs() const;
   [[nodiscard]] std::size_t size() const;
 
  private:

@@ -80,11 +80,13 @@ TEST_CASE("Prometheus is told what the reports say", "[admin]") {
   CHECK(has(text, "weft_mds_files_in_use 5"));
   CHECK(has(text, "weft_mds_stale_objects 4"));
   CHECK(has(text, "weft_mds_repair_copied_bytes_total 4096"));
-  CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\",domain=\"ds2\"} 0"));
+  CHECK(has(text, "weft_mds_data_server_stale_objects{id=\"2\",name=\"ds2\",domain=\"-\"} 0"));
   CHECK(has(text, "weft_mds_data_servers{state=\"up\"} 1"));
   CHECK(has(text, "weft_mds_data_servers{state=\"suspect\"} 0"));
-  CHECK(has(text, "weft_mds_data_server_up{id=\"2\",name=\"ds2\",domain=\"ds2\"} 0"));
-  CHECK(has(text, "weft_mds_data_server_free_bytes{id=\"2\",name=\"ds2\",domain=\"ds2\"} 20"));
+  CHECK(has(text, "weft_mds_data_server_up{id=\"2\",name=\"ds2\",domain=\"-\"} 0"));
+  CHECK(has(text, "weft_mds_data_server_free_bytes" + labels + " 10"));
+  CHECK_FALSE(text.contains("free_bytes{id=\"2\""));  // it is down
+  CHECK_FALSE(text.contains("capacity_bytes{id=\"2\""));
 }
 
 TEST_CASE("Prometheus is told how long each kind of operation takes", "[admin]") {

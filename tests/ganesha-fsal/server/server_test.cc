@@ -455,6 +455,10 @@ TEST_CASE_METHOD(Assembled, "server: statfs counts the data servers that are up 
     one->space = {.capacity_bytes = 1000, .free_bytes = 600, .objects = 0};
   }
   REQUIRE(await_that([&] { return told(1, 2000, 1200); }));
+  SECTION("each copy is at another one, whatever failure domains there are") {
+    CHECK(told(2, 1000, 600));
+  }
+  SECTION("no file gets a place when there are fewer than copies") { CHECK(told(3, 0, 0)); }
   SECTION("one that is told to leave does not count") {
     REQUIRE(make_admin_table(*server).ask(admin::Drain{"fake1"}));
     CHECK(told(1, 1000, 600));
@@ -463,7 +467,26 @@ TEST_CASE_METHOD(Assembled, "server: statfs counts the data servers that are up 
     servers[1]->disconnect();
     later = 11s;
     CHECK(await_that([&] { return told(1, 1000, 600); }));
+    CHECK(told(2, 1000, 600));  // files go on with one copy
   }
+}
+
+TEST_CASE_METHOD(Assembled, "server: a file that was never written uses no storage") {
+  constexpr std::uint64_t kSize = 10 << 20;
+  const FileId f = file(kRootFileId, "f");
+  const auto used = [&] { return server->data().space().of(attributes(f)).bytes; };
+  REQUIRE(names->setattr(kSuperuser, f, {.size = UsedSpace::kSmallFile}));
+  CHECK(used() == UsedSpace::kSmallFile);  // nobody looks
+  REQUIRE(names->setattr(kSuperuser, f, {.size = kSize}));
+  CHECK(used() == 0);
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  CHECK(used() == kSize);
+  const FileId inlined = file(kRootFileId, "inlined");
+  REQUIRE(names->setattr(kSuperuser, inlined, {.size = kSize}));
+  const std::array<std::byte, 100> data{};
+  const std::span<const std::byte> piece(data);
+  REQUIRE(*names->write_inline(inlined, 0, {&piece, 1}, 1000));
+  CHECK(server->data().space().of(attributes(inlined)).bytes == 4096);
 }
 
 TEST_CASE_METHOD(Assembled, "server: a file, by the path that clients have") {

@@ -16,6 +16,7 @@ struct Source {
     SystemReport report;
     report.status.version = "1.2.3";
     report.status.clients = 4;
+    report.status.strays = 3;
     report.data_servers.emplace_back();
     report.data_servers.back().id = 7;
     report.data_servers.back().name = "</script><b>\xff";
@@ -80,6 +81,11 @@ TEST_CASE("the status page is the reports as JSON, and files that show them", "[
   CHECK((*json)["version"] == "1.2.3");
   CHECK((*json)["clients"] == 4);
   CHECK((*json)["data_servers"][0]["id"] == 7);
+  // What `weft status` and `weft health` say.
+  REQUIRE((*json)["problems"].size() == 2);
+  CHECK((*json)["problems"][1] ==
+        "Data servers have 3 objects that no file needs: weft audit start removes them; after a "
+        "restore, weft audit start --remove-strays.");
 }
 
 TEST_CASE("the status page asks once for many who look", "[admin]") {

@@ -38,11 +38,10 @@ TEST_CASE("people are told how far the scrub of a parity group is", "[weft]") {
 
 TEST_CASE("people are told what to do about scrubs and parity groups", "[weft]") {
   const auto told = [](const mds::ScrubReport& scrub) {
-    std::vector<Problem> found;
-    scrub_problems(scrub, found);
-    std::vector<std::string> out;
-    for (const Problem& problem : found) out.push_back(problem.text);
-    return out;
+    mds::SystemReport system;
+    system.data_servers.emplace_back().state = mds::DsState::kUp;
+    system.status.scrub = scrub;
+    return problems(system);
   };
   CHECK(told({}).empty());
   CHECK(told({.groups = {{.server = {3, "ds-a"}, .wrong = 2}}}).empty());

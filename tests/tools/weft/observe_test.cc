@@ -153,7 +153,7 @@ TEST_CASE("codes are muted and unmuted by their names only", "[weft]") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("room is told by domain, and for copies in different domains", "[weft]") {
+TEST_CASE("room is told by domain, and for copies at different data servers", "[weft]") {
   auto down = server(4, "rack2", 90);
   down.state = mds::DsState::kDown;
   auto drained = server(5, "rack2", 90);
@@ -165,21 +165,28 @@ TEST_CASE("room is told by domain, and for copies in different domains", "[weft]
   CHECK(space.domains[1].servers == 1);
   CHECK(space.domains[1].away == 2);
   CHECK(space.copies[0].free_bytes == 120 * kGib);
-  CHECK(space.copies[1].free_bytes == 40 * kGib);
-  CHECK(space.copies[1].capacity_bytes == 100 * kGib);
-  CHECK(space.copies[2].capacity_bytes == 0);
+  CHECK(space.copies[1].free_bytes == 60 * kGib);
+  CHECK(space.copies[1].apart_bytes == 40 * kGib);
+  CHECK(space.copies[1].capacity_bytes == 150 * kGib);
+  CHECK(space.copies[2].capacity_bytes == 100 * kGib);
   CHECK(space_text(space) == R"(DOMAIN  SERVERS  AWAY      FREE       OF
 rack1         2     0  80.0 GiB  200 GiB
 rack2         1     2  40.0 GiB  100 GiB
 
-COPIES  ROOM FOR  OF
+COPIES  ROOM FOR       OF
      1   120 GiB  300 GiB
-     2  40.0 GiB  100 GiB
-     3         -  too few domains
+     2  60.0 GiB  150 GiB
+     3  30.0 GiB  100 GiB
+
+with 2 copies, each in another failure domain: room for 40.0 GiB
+with 3 copies, each in another failure domain: no room
 
 2 data servers are away or being left, and are not counted
 )");
-  CHECK(space_json(space)["by_copies"][1]["free_bytes"] == 40 * kGib);
+  CHECK(space_json(space)["by_copies"][1]["free_bytes"] == 60 * kGib);
+  CHECK(space_text(space_of({server(1, "", 50)})).contains("\n     2         -  too few data"));
+  const SpaceReport sound = space_of({server(1, "rack1", 50), server(2, "rack2", 30)});
+  CHECK_FALSE(space_text(sound).contains("each in another failure domain"));
   CHECK(space_text(space_of({})) == "no data server has registered\n");
 }
 

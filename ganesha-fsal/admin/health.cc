@@ -1,19 +1,15 @@
-// What an administrator should look at, and what to do about it.
+#include "ganesha-fsal/admin/health.h"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
-#include "tools/weft/background_text.h"
-#include "tools/weft/report.h"
-#include "tools/weft/table.h"
+#include "ganesha-fsal/admin/words.h"
 
-namespace weft::cli {
+namespace weft::mds {
 namespace {
 
 constexpr std::size_t kLongestName = 50;  // columns, in a sentence
-
-using mds::DataServerReport;
-using mds::DsState;
 
 constexpr std::uint64_t kErrorsToldMs = 15 * 60 * 1000;
 
@@ -107,11 +103,12 @@ void data_server_problems(const DataServerReport& server, std::vector<Problem>& 
         {"DS_LEAVING", fmt::format("{} is {}: {} objects left (weft ds list).", name,
                                    printable(server.duty), human_count(server.objects_left))});
   }
-  for (const mds::StuckReport& stuck : server.stuck) {
-    out.push_back(
-        {"DS_STUCK", fmt::format("{} cannot be left: {}.", name, printable(stuck_text(stuck)))});
+  for (const StuckReport& stuck : server.stuck) {
+    out.push_back({"DS_STUCK", fmt::format("{} cannot be left: {} objects: {}.", name,
+                                           stuck.objects, printable(stuck.why))});
   }
-  if (server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
+  const bool here = server.state == DsState::kUp || server.state == DsState::kSuspect;
+  if (here && server.capacity_bytes != 0 && server.free_bytes < server.capacity_bytes / 20) {
     out.push_back(
         {"DS_NEARLY_FULL",
          fmt::format("{} is nearly full: {} of {} are free. Remove files, add a data "
@@ -121,7 +118,7 @@ void data_server_problems(const DataServerReport& server, std::vector<Problem>& 
   repair_problems(server, name, out);
 }
 
-void store_problems(const mds::StoreReport& store, std::vector<Problem>& out) {
+void store_problems(const StoreReport& store, std::vector<Problem>& out) {
   if (store.failed) {
     out.push_back(
         {"STORE_FAILED", fmt::format("The metadata store has failed, and ganesha.nfsd ends: {}.",
@@ -138,7 +135,7 @@ void store_problems(const mds::StoreReport& store, std::vector<Problem>& out) {
   }
 }
 
-void stray_problems(const mds::StatusReport& status, std::vector<Problem>& out) {
+void stray_problems(const StatusReport& status, std::vector<Problem>& out) {
   if (status.foreign_objects > 0) {
     out.push_back(
         {"FOREIGN_OBJECTS",
@@ -156,7 +153,7 @@ void stray_problems(const mds::StatusReport& status, std::vector<Problem>& out) 
   }
 }
 
-void restored_problems(const mds::StatusReport& status, std::vector<Problem>& out) {
+void restored_problems(const StatusReport& status, std::vector<Problem>& out) {
   if (status.restored_damaged > 0) {
     out.push_back({"RESTORED_DAMAGED",
                    fmt::format("{} files have lost bytes since the backup that the metadata store "
@@ -171,8 +168,69 @@ void restored_problems(const mds::StatusReport& status, std::vector<Problem>& ou
   }
 }
 
+std::string targets_of(std::uint32_t awaited) {
+  std::string targets;
+  for (unsigned target = 0; target < 32; ++target) {
+    if ((awaited >> target & 1) == 0) continue;
+    targets += (targets.empty() ? "" : ", ") + std::to_string(target);
+  }
+  return targets;
+}
+
+void group_problems(const GroupReport& group, std::vector<Problem>& out) {
+  const std::string server = fmt::format("data server {} ({})", group.server.id, group.server.name);
+  if (group.awaited != 0) {
+    const std::string targets = targets_of(group.awaited);
+    out.push_back(
+        {"GROUP_WAITS",
+         fmt::format("the parity group of {} waits for target {} and serves nothing: start it{}",
+                     server, targets,
+                     group.may_give_up
+                         ? fmt::format("; if it is lost for ever: weft ds give-up {} {}",
+                                       group.server.id, targets)
+                         : "")});
+  }
+  if (group.given_up > 0) {
+    out.push_back(
+        {"BLOCKS_GIVEN_UP",
+         fmt::format("the parity group of {} has given up {} blocks with a target that was lost; "
+                     "those that "
+                     "were not written anew cannot be read (event=parity_given_up in its log)",
+                     server, group.given_up)});
+  }
+  if (group.lost > 0) {
+    out.push_back(
+        {"BLOCKS_LOST",
+         fmt::format(
+             "the parity group of {} has {} blocks that cannot be computed (weft scrub status)",
+             server, group.lost)});
+  }
+}
+
+void scrub_problems(const ScrubReport& scrub, std::vector<Problem>& out) {
+  const auto mended = std::ranges::count(scrub.findings, true, &ScrubFindingReport::mended);
+  const std::uint64_t open =
+      scrub.unlisted + scrub.findings.size() - static_cast<std::uint64_t>(mended);
+  if (open > 0) {
+    out.push_back(
+        {"COPIES_DIFFER",
+         fmt::format(
+             "{} copies of files differ, and nothing was changed. Look at both, and say which "
+             "is right: weft scrub status, weft scrub resolve",
+             open)});
+  }
+  for (const GroupReport& group : scrub.groups) group_problems(group, out);
+  if (mended > 0) {
+    out.push_back(
+        {"COPIES_MENDED",
+         fmt::format("scrubs found {} copies that were damaged, and made them equal to the others "
+                     "(weft scrub status)",
+                     mended)});
+  }
+}
+
 // They cannot be taken back: what came long ago is no problem any more.
-void layout_error_problems(const mds::StatusReport& status, std::vector<Problem>& out) {
+void layout_error_problems(const StatusReport& status, std::vector<Problem>& out) {
   if (status.layout_errors == 0 || status.layout_error_age_ms >= kErrorsToldMs) return;
   out.push_back({"LAYOUT_ERRORS",
                  fmt::format("Clients reported {} errors at data servers, the last {} ago. weft "
@@ -181,8 +239,8 @@ void layout_error_problems(const mds::StatusReport& status, std::vector<Problem>
                              status.layout_errors, human_duration(status.layout_error_age_ms))});
 }
 
-void refused_problems(const mds::SystemReport& system, std::vector<Problem>& out) {
-  for (const mds::RefusedReport& refused : system.status.refused) {
+void refused_problems(const SystemReport& system, std::vector<Problem>& out) {
+  for (const RefusedReport& refused : system.status.refused) {
     const std::string when =
         fmt::format("{} times, the last {} ago", refused.times, human_duration(refused.age_ms));
     if (refused.name.empty()) {
@@ -207,7 +265,7 @@ void refused_problems(const mds::SystemReport& system, std::vector<Problem>& out
 }
 
 // Of a newer metadata server it may be one that is not known here; an older one tells none.
-std::string_view warning_code(const mds::StatusReport& status, std::size_t number) {
+std::string_view warning_code(const StatusReport& status, std::size_t number) {
   if (number >= status.warning_codes.size()) return "WARNING";
   const auto* const found =
       std::ranges::find(kCodes, status.warning_codes[number], &HealthCode::code);
@@ -223,7 +281,7 @@ bool is_note(std::string_view code) {
   return found != std::end(kCodes) && found->note;
 }
 
-std::vector<Problem> health(const mds::SystemReport& system) {
+std::vector<Problem> health(const SystemReport& system) {
   std::vector<Problem> out;
   if (system.data_servers.empty() && system.status.refused.empty()) {
     out.push_back(
@@ -232,7 +290,7 @@ std::vector<Problem> health(const mds::SystemReport& system) {
          "weft token prints what to type on a machine with disks."});
   }
   for (const DataServerReport& server : system.data_servers) data_server_problems(server, out);
-  const mds::StatusReport& status = system.status;
+  const StatusReport& status = system.status;
   if (status.oldest_recall_ms > 5000) {
     out.push_back({"RECALLS_SLOW",
                    fmt::format("{} layout recalls have no answer, the oldest for {}. weft clients "
@@ -252,10 +310,16 @@ std::vector<Problem> health(const mds::SystemReport& system) {
   return out;
 }
 
-std::vector<std::string> problems(const mds::SystemReport& system) {
+std::vector<std::string> problems(const SystemReport& system) {
   std::vector<std::string> out;
   for (Problem& problem : health(system)) out.push_back(std::move(problem.text));
   return out;
 }
 
-}  // namespace weft::cli
+Json status_json(const SystemReport& system) {
+  Json out = to_json(system);
+  out["problems"] = problems(system);
+  return out;
+}
+
+}  // namespace weft::mds
