@@ -356,6 +356,7 @@ void DataServer::prepare_rdma() {
   options.admission.max_strangers_per_peer =
       std::max<std::size_t>(limits.strangers_per_peer / 8, 1);
   options.limits.standing = options.admission.standing = Standing::kStranger;
+  options.limits.receives = &receives_;
   options.limits.look = [this](std::span<const std::byte> head) {
     return sessions_->look_at(head);
   };
