@@ -300,8 +300,9 @@ Result<> DataServer::listen_locally() {
   options.max_connections = kMaxLocal;
   local_ = std::make_unique<rpc::ShmServer>(
       threads_->threads(), pool_, options, [this](std::shared_ptr<rpc::Channel> channel) {
-        sessions_->serve(rpc::serve_bulk(std::move(channel), chain_->directory().identity().uuid,
-                                         local_counts_));
+        sessions_->serve(
+            rpc::serve_bulk(std::move(channel), chain_->directory().identity().uuid, local_counts_),
+            rpc::Via::kSharedMemory);
       });
   auto listened = local_->listen();
   if (listened) {
@@ -356,13 +357,15 @@ void DataServer::prepare_rdma() {
   options.admission.max_strangers_per_peer =
       std::max<std::size_t>(limits.strangers_per_peer / 8, 1);
   options.limits.standing = options.admission.standing = Standing::kStranger;
+  options.limits.receives = &receives_;
   options.limits.look = [this](std::span<const std::byte> head) {
     return sessions_->look_at(head);
   };
-  rdma_ = std::make_unique<rpc::rdma::Server>(threads_->threads(), pool_, std::move(options),
-                                              [this](std::shared_ptr<rpc::Channel> channel) {
-                                                sessions_->serve(std::move(channel), true);
-                                              });
+  rdma_ =
+      std::make_unique<rpc::rdma::Server>(threads_->threads(), pool_, std::move(options),
+                                          [this](std::shared_ptr<rpc::Channel> channel) {
+                                            sessions_->serve(std::move(channel), rpc::Via::kRdma);
+                                          });
   rdma_->bind();
   tell_rdma();
 }

@@ -70,7 +70,9 @@ class DataServer {
 
  private:
   DataServer(DsConfig config, std::shared_ptr<Arena> arena)
-      : config_(std::move(config)), pool_(config_.memory_limit_bytes, std::move(arena)) {}
+      : config_(std::move(config)),
+        pool_(config_.memory_limit_bytes, arena),
+        receives_(config_.memory_limit_bytes / 4, std::move(arena)) {}
 
   [[nodiscard]] Result<> open_store();
   [[nodiscard]] Result<> start_threads();
@@ -105,6 +107,7 @@ class DataServer {
   DsConfig config_;
   std::shared_ptr<rpc::peer::Keyring> keys_;
   BufferPool pool_;
+  BufferPool receives_;  // of connections by RDMA, beside memory_limit
   std::unique_ptr<StoreChain> chain_;
   std::unique_ptr<FenceTable> fences_;
   StoreState store_state_;  // when it was opened

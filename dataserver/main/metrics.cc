@@ -35,6 +35,37 @@ void write_run_queues(const SystemLoad::RunQueues& now, Metrics& out) {
   out.gauge(kName, kHelp, ratio(now.minute), {{"seconds", "60"}});
 }
 
+constexpr const char* name_of(rpc::Via via) {
+  switch (via) {
+    case rpc::Via::kTcp: return "tcp";
+    case rpc::Via::kRdma: return "rdma";
+    case rpc::Via::kSharedMemory: break;
+  }
+  return "shared memory";
+}
+
+// One metric after the other, with all of its labels.
+void write_transports(const rpc::SessionServerCounts& now, Metrics& out) {
+  const auto each = [&now](auto write) {
+    for (const rpc::Via via : rpc::kAllVia)
+      write(name_of(via), now.by[static_cast<std::size_t>(via)]);
+  };
+  each([&out](const char* via, const auto& by) {
+    out.gauge("weft_ds_transport_connections", "Connections open, of clients and other servers",
+              by.connections, {{"transport", via}});
+  });
+  each([&out](const char* via, const auto& by) {
+    out.counter("weft_ds_transport_calls_total", "Requests that came", by.calls,
+                {{"transport", via}});
+  });
+  each([&out](const char* via, const auto& by) {
+    constexpr char kName[] = "weft_ds_transport_bytes_total";
+    constexpr char kHelp[] = "Bytes of requests and answers";
+    out.counter(kName, kHelp, by.bytes_in, {{"transport", via}, {"direction", "in"}});
+    out.counter(kName, kHelp, by.bytes_out, {{"transport", via}, {"direction", "out"}});
+  });
+}
+
 void write_rdma(const MetricsSample& now, Metrics& out) {
   if (!now.rdma_configured) return;
   out.gauge("weft_ds_rdma_listening", "Addresses at which clients can come by RDMA",
@@ -183,6 +214,7 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   out.gauge("weft_ds_fence_log_bytes", "Size of the fencing log", now.fence_log_bytes);
   out.gauge("weft_ds_connections", "Connections open", now.sessions.connections);
   out.gauge("weft_ds_sessions", "Sessions open", now.sessions.sessions);
+  write_transports(now.sessions, out);
   out.gauge("weft_ds_memory_bytes", "Memory of data in transit", now.memory_bytes);
   out.gauge("weft_ds_store_capacity_bytes", "Size of the store's file system",
             now.store.capacity_bytes);

@@ -22,6 +22,11 @@
 //   weft_ds_running, weft_ds_lease_waiting             operations now; requests without a lease
 //   weft_ds_run_queue{seconds="5|60"}                  threads that run or want to, on average
 //   weft_ds_connections, weft_ds_sessions              now
+//   weft_ds_transport_connections{transport="tcp|rdma|shared memory"}
+//                                                      of clients and other servers, now
+//   weft_ds_transport_calls_total{transport}           requests that came
+//   weft_ds_transport_bytes_total{transport,direction="in|out"}
+//                                                      of messages, bulk data included
 //   weft_ds_fences, weft_ds_fence_log_bytes            in force; the log that keeps them
 //   weft_ds_replays_total                              requests recognised as sent again
 //   weft_ds_memory_bytes                               data in transit

@@ -206,12 +206,14 @@ class Group {
   Task<Result<ObjectPtr>> find_in(Op& op, ObjectId object);
   [[nodiscard]] Object look(const ObjectPtr& state) const;
   // Members that have lost the object, of those that are read in this attempt: what an operation
-  // found before it need not be so any more, when a member has come back meanwhile.
-  Task<Result<std::uint32_t>> gone_in(Op& op, ObjectId object);
+  // found before it need not be so any more, when a member has come back meanwhile. `blank`:
+  // members that have nothing where the object may have a hole; these may have lost it since it is
+  // known, which their headers say.
+  Task<Result<std::uint32_t>> gone_in(Op& op, ObjectId object, std::uint32_t blank = 0);
   Task<Result<>> read_header(Op& op, ObjectId object, Object& into);
   Task<Result<>> write_header(Op& op, ObjectId object, SumHeader header, std::uint32_t mask);
-  // Whether the member that is written, but not read, has no header of the object.
-  Task<Result<bool>> lacks_header(Op& op, ObjectId object);
+  // Which of these members have no header of the object.
+  Task<Result<std::uint32_t>> lack_header(Op& op, ObjectId object, std::uint32_t asked);
   // Durable at all members that are written; but one that is being rebuilt and has lost the object
   // gets its header last.
   Task<Result<>> flush_header(Op& op, ObjectId object, ObjectPtr state);
@@ -220,9 +222,9 @@ class Group {
   void set_size(const ObjectPtr& state, std::uint64_t size);
   // Its header is to be written anew, but for members that have lost the object.
   void header_is_wrong(const ObjectPtr& state, std::uint32_t gone);
-  // All members have all of it again. False: they had.
-  bool is_back(const ObjectPtr& state);
-  // Loads an image, and distrusts members that have lost the object.
+  // All members have all of it again, and get its header.
+  Task<Result<>> is_back(Op& op, ObjectId object, ObjectPtr state);
+  // Loads an image, and distrusts members that have lost the object, before or since it is known.
   Task<Result<>> load(Op& op, Image& image, std::uint32_t mask);
   // Writes at the members, first in the log if a member is out. `size` is the object's then.
   // kNoSpace: one that is nearly full has no room, and nothing is written.
@@ -328,7 +330,10 @@ class Group {
   void wake(std::deque<Waiter>& waiters) WEFT_REQUIRES(mutex_);
   Task<bool> put_out(unsigned member);
   void found_gone(const ObjectId& object, std::uint32_t at);
+  Task<Result<>> look_for_gone(Op& op, ObjectId object, ObjectPtr state);
+  Task<Result<>> flush_held(Op& op, ObjectId object, ObjectPtr state);
   [[nodiscard]] std::uint64_t returns() const;
+  [[nodiscard]] bool is_broken() const;
   void forget_some() WEFT_REQUIRES(mutex_);
   Task<Result<Mark>> mark_regions(ObjectId object, std::uint64_t first, std::uint64_t last);
   Task<Result<>> append(std::vector<std::byte> bytes);

@@ -5,9 +5,31 @@
 #include <bit>
 
 #include "dataserver/parity/group.h"
+#include "dataserver/store/vectors.h"
 #include "rpc/base/log_limit.h"
 
 namespace weft::ds::parity {
+
+namespace {
+
+// Members that are loaded and have nothing of a row of which an object of this size may have some.
+std::uint32_t blank_at(const ParityGeometry& geometry, const Image& image, std::uint64_t size) {
+  std::uint32_t blank = 0;
+  for (unsigned member = 0; member < image.members(); ++member) {
+    if (!image.loaded(member)) continue;
+    for (std::size_t row = 0; row < image.rows; ++row) {
+      if (image.sums[member][row] != 0) continue;
+      const std::uint64_t at = image.offset() + row * kParityBlock;
+      const std::uint64_t stripe = at / geometry.chunk;
+      const bool parity = geometry.parity_member(stripe) == member;
+      const unsigned first = parity ? geometry.data_member(stripe, 0) : member;
+      if (geometry.logical(first, at) < size) blank |= std::uint32_t{1} << member;
+    }
+  }
+  return blank;
+}
+
+}  // namespace
 
 Task<Hold> Group::lock(ObjectId object, ByteRange range) {
   auto start = [this, object, range](auto done) {
@@ -72,6 +94,11 @@ std::uint64_t Group::returns() const {
   return returns_;
 }
 
+bool Group::is_broken() const {
+  const MutexLock lock(mutex_);
+  return broken_;
+}
+
 void Group::forget_some() {
   if (objects_.size() < parts_.options.max_objects) return;
   for (auto at = objects_.begin(); at != objects_.end();) {
@@ -132,56 +159,100 @@ void Group::found_gone(const ObjectId& object, std::uint32_t at) {
 }
 
 // While the group is being recovered nothing is kept of objects: their headers are about to change.
-Task<Result<std::uint32_t>> Group::gone_in(Op& op, ObjectId object) {
-  {
-    const MutexLock lock(mutex_);
-    if (broken_) co_return 0;
-  }
+Task<Result<std::uint32_t>> Group::gone_in(Op& op, ObjectId object, std::uint32_t blank) {
+  if (is_broken()) co_return 0;
   auto state = co_await find_in(op, object);
   if (!state) co_return pass(state);
+  const Object known = look(*state);
+  blank &= ~known.gone;
+  if (blank == 0 || known.sequence == 0) co_return known.gone;
+  auto lacking = co_await lack_header(op, object, blank);
+  if (!lacking) co_return lacking;
+  if (*lacking != 0) {
+    const Hold hold = co_await lock(object, kHeaderRange);
+    if (auto looked = co_await look_for_gone(op, object, *state); !looked) co_return pass(looked);
+  }
   co_return look(*state).gone;
+}
+
+// Precondition: the header's lock is held, so a first header is at no member, or at all.
+Task<Result<>> Group::look_for_gone(Op& op, ObjectId object, ObjectPtr state) {
+  if (look(state).sequence == 0) co_return Result<>{};
+  auto lacking = co_await lack_header(op, object, calls_.readable(op.mode));
+  if (!lacking) co_return pass(lacking);
+  std::uint32_t gone = 0;
+  {
+    const MutexLock lock(mutex_);
+    gone = *lacking & ~state->gone;
+    state->gone |= gone;
+  }
+  if (gone != 0) found_gone(object, gone);
+  co_return Result<>{};
 }
 
 Task<Result<>> Group::write_header(Op& op, ObjectId object, SumHeader header, std::uint32_t mask) {
   const auto bytes = encode(header);
+  std::vector<Buffer> data(1);
+  auto buffer = parts_.pool.allocate(bytes.size());
+  if (!buffer) co_return pass(buffer);
+  std::ranges::copy(bytes, buffer->data());
+  data[0] = std::move(*buffer);
   Join join;
   for (unsigned member = 0; member < members(); ++member) {
     if ((mask >> member & 1) == 0) continue;
-    auto buffer = parts_.pool.allocate(bytes.size());
-    if (!buffer) {
-      co_await join;
-      co_return pass(buffer);
-    }
-    std::ranges::copy(bytes, buffer->data());
-    std::vector<Buffer> data;
-    data.push_back(std::move(*buffer));
-    calls_.write(op, join, member, sums_of(object), 0, std::move(data), Stability::kFileSync);
+    calls_.write(op, join, member, sums_of(object), 0, share_all(data), Stability::kFileSync);
   }
   co_await join;
   if (op.failed != 0) co_return parity::member_failed();
   co_return Result<>{};
 }
 
-Task<Result<bool>> Group::lacks_header(Op& op, ObjectId object) {
-  MemberRead header;
+Task<Result<std::uint32_t>> Group::lack_header(Op& op, ObjectId object, std::uint32_t asked) {
+  std::vector<MemberRead> headers(members());
   Join join;
-  calls_.read(op, join, static_cast<unsigned>(op.mode.out), sums_of(object), 0, SumHeader::kBytes,
-              header);
+  for (unsigned member = 0; member < members(); ++member) {
+    if ((asked >> member & 1) == 0) continue;
+    calls_.read(op, join, member, sums_of(object), 0, SumHeader::kBytes, headers[member]);
+  }
   co_await join;
   if (auto good = outcome(op); !good) co_return pass(good);
-  auto bytes = header.payload.flatten();
-  if (!bytes) co_return pass(bytes);
-  co_return !header.unread && all_zeros(*bytes);
+  std::uint32_t lacking = 0;
+  for (unsigned member = 0; member < members(); ++member) {
+    if ((asked >> member & 1) == 0 || headers[member].unread) continue;
+    auto bytes = headers[member].payload.flatten();
+    if (!bytes) co_return pass(bytes);
+    if (all_zeros(*bytes)) lacking |= std::uint32_t{1} << member;
+  }
+  co_return lacking;
 }
 
 Task<Result<>> Group::flush_header(Op& op, ObjectId object, ObjectPtr state) {
   if (auto known = co_await gone_in(op, object); !known) co_return pass(known);
   const Hold hold = co_await lock(object, kHeaderRange);
+  if (!look(state).header_dirty) co_return Result<>{};
+  // A header at a member hides that the member has lost the object, so that is looked for before.
+  if (auto looked = co_await look_for_gone(op, object, state); !looked) co_return looked;
+  co_return co_await flush_held(op, object, state);
+}
+
+Task<Result<>> Group::is_back(Op& op, ObjectId object, ObjectPtr state) {
+  const Hold hold = co_await lock(object, kHeaderRange);
+  {
+    const MutexLock lock(mutex_);
+    if (!state->exists || state->gone == 0) co_return Result<>{};
+    state->gone = 0;
+    state->header_dirty = true;
+  }
+  co_return co_await flush_held(op, object, state);
+}
+
+// Precondition: the header's lock is held.
+Task<Result<>> Group::flush_held(Op& op, ObjectId object, ObjectPtr state) {
   std::uint32_t lacks = 0;
   if (op.mode.rebuilding && look(state).sequence > 0) {
-    auto lacking = co_await lacks_header(op, object);
+    auto lacking = co_await lack_header(op, object, std::uint32_t{1} << op.mode.out);
     if (!lacking) co_return pass(lacking);
-    if (*lacking) lacks = std::uint32_t{1} << op.mode.out;
+    lacks = *lacking;
   }
   SumHeader header;
   std::uint32_t gone = 0;
@@ -194,7 +265,9 @@ Task<Result<>> Group::flush_header(Op& op, ObjectId object, ObjectPtr state) {
   }
   const std::uint32_t mask = calls_.writable(op.mode) & ~gone;
   const bool first = header.sequence == 1;
-  if (auto room = co_await calls_.ask_room(op, object, {}, first ? mask : 0); !room) {
+  auto room = co_await calls_.ask_room(op, object, {}, first ? mask : 0);
+  if (mask == 0) room = fail(Errc::kIo, "all members have lost " + to_string(object));
+  if (!room) {
     const MutexLock lock(mutex_);
     state->header_dirty = true;
     --state->sequence;
@@ -232,20 +305,15 @@ void Group::header_is_wrong(const ObjectPtr& state, std::uint32_t gone) {
   state->gone = gone;
 }
 
-bool Group::is_back(const ObjectPtr& state) {
-  const MutexLock lock(mutex_);
-  if (!state->exists || state->gone == 0) return false;
-  state->gone = 0;
-  state->header_dirty = true;
-  return true;
-}
-
 Task<Result<>> Group::load(Op& op, Image& image, std::uint32_t mask) {
-  auto gone = co_await gone_in(op, image.object);
+  if (auto loaded = co_await calls_.load(op, image, mask); !loaded) co_return loaded;
+  if (is_broken()) co_return Result<>{};
+  auto state = co_await find_in(op, image.object);
+  if (!state) co_return pass(state);
+  auto gone = co_await gone_in(op, image.object, blank_at(geometry(), image, look(*state).size));
   if (!gone) co_return pass(gone);
-  auto loaded = co_await calls_.load(op, image, mask);
-  if (loaded) image.distrust(*gone);
-  co_return loaded;
+  image.distrust(*gone);
+  co_return Result<>{};
 }
 
 Task<Result<>> Group::write(Op& op, ObjectId object, std::vector<MemberWrite> writes,

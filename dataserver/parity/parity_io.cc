@@ -110,6 +110,7 @@ Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin
     if (!bytes) co_return pass(bytes);
     sum_bytes[member] = std::move(*bytes);
   }
+  std::uint32_t blank = 0;  // members that have nothing of some block
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     const std::uint64_t from = block_begin(piece.offset);
@@ -119,13 +120,18 @@ Task<Result<>> ParityIo::read_plain(Op& op, ObjectId object, std::uint64_t begin
     for (std::size_t at = 0; at < size && !odd; at += kParityBlock) {
       const std::uint64_t block = (from + at) / kParityBlock;
       const std::size_t where = (block - range[piece.member].begin) * kSumBytes;
-      odd = get_sum(sum_bytes[piece.member].span().subspan(where, kSumBytes)) !=
-            sum_block(bytes->span().subspan(at, kParityBlock), object, piece.member, block);
+      const auto sum = get_sum(sum_bytes[piece.member].span().subspan(where, kSumBytes));
+      odd = sum != sum_block(bytes->span().subspan(at, kParityBlock), object, piece.member, block);
+      if (sum == 0) blank |= std::uint32_t{1} << piece.member;
     }
     auto wanted = bytes->share(piece.offset - from, piece.size);
     if (!wanted) co_return pass(wanted);
     into.append(std::move(*wanted));
   }
+  if (odd) co_return Result<>{};
+  gone = co_await group_.gone_in(op, object, blank);
+  if (!gone) co_return pass(gone);
+  odd = (*gone & blank) != 0;
   co_return Result<>{};
 }
 

@@ -224,9 +224,9 @@ Task<Result<>> Rebuild::rebuild_shape(Op& op, Subject& at) {
     co_await group_.calls().remove(op, at.object, there);
     co_return Result<>{};
   }
-  auto lacks = co_await group_.lacks_header(op, at.object);
-  if (!lacks) co_return pass(lacks);
-  at.header_last = *lacks;
+  auto lacking = co_await group_.lack_header(op, at.object, there);
+  if (!lacking) co_return pass(lacking);
+  at.header_last = *lacking != 0;
   if (at.header_last) {
     // It is new to the member, or the member has lost it: then that is not in dirty regions only.
     at.all = true;

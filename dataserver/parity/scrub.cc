@@ -193,7 +193,9 @@ Task<Result<>> Scrub::one_object(ObjectId object) {
     from = at.next;
   }
   if (at.absent == 0 || record_.only_tell || !all || lost > 0 || stopped()) co_return all;
-  co_return co_await while_whole(object, kNothingHeld, [&](Op& op) { return is_back(op, at); });
+  // All that the member had of it is there again.
+  co_return co_await while_whole(object, kNothingHeld,
+                                 [&](Op& op) { return group_.is_back(op, object, at.state); });
 }
 
 // --- While the group is whole --------------------------------------------------------------------
@@ -315,12 +317,6 @@ Task<Result<>> Scrub::check_headers(Op& op, Subject& at, ScrubFindings& found) {
   if (record_.only_tell) co_return Result<>{};
   group_.header_is_wrong(at.state, at.absent);
   hold = {};
-  co_return co_await group_.flush_header(op, at.object, at.state);
-}
-
-// All that the member had of it is there again.
-Task<Result<>> Scrub::is_back(Op& op, Subject& at) {
-  if (!group_.is_back(at.state)) co_return Result<>{};
   co_return co_await group_.flush_header(op, at.object, at.state);
 }
 

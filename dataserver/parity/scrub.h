@@ -72,7 +72,6 @@ class Scrub {
   Task<Result<>> one_object(ObjectId object);
   Task<Result<>> check_shape(Op& op, Subject& at, ScrubFindings& found);
   Task<Result<>> check_headers(Op& op, Subject& at, ScrubFindings& found);
-  Task<Result<>> is_back(Op& op, Subject& at);
   Task<Result<>> read_headers(Op& op, ObjectId object, std::vector<std::vector<std::byte>>& into);
   Task<Result<>> check_stripes(Op& op, Subject& at, std::uint64_t first, std::uint64_t last,
                                ScrubFindings& found);

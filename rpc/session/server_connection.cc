@@ -19,14 +19,20 @@ std::string host_of(const std::string& peer) { return peer.substr(0, peer.rfind(
 }  // namespace
 
 ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core,
-                                   std::shared_ptr<Channel> channel, bool by_rdma)
+                                   std::shared_ptr<Channel> channel, Via via)
     : core_(std::move(core)),
       channel_(std::move(channel)),
       host_(host_of(channel_->peer())),
-      by_rdma_(by_rdma) {}
+      via_(via) {
+  traffic().connections.fetch_add(1, std::memory_order_relaxed);
+}
 
 void ServerConnection::receive(ReceivedRecord record) {
   if (draining_ || channel_ == nullptr) return;
+  std::size_t bytes = record.bytes.size() + record.apart.piped.size();
+  for (const Buffer& part : record.apart.lent) bytes += part.size();
+  traffic().calls.fetch_add(1, std::memory_order_relaxed);
+  traffic().bytes_in.fetch_add(bytes, std::memory_order_relaxed);
   xdr::Decoder in(record.bytes.span());
   auto header = read_call(in, kNfs4);
   if (!header) {
@@ -60,6 +66,7 @@ void ServerConnection::on_closed(const Error& why) {
     const MutexLock lock(core_->mutex);
     core_->connections.erase(shared_from_this());
   }
+  traffic().connections.fetch_sub(1, std::memory_order_relaxed);
   channel_.reset();
   sessions_.clear();
   core_->check_drained();
@@ -82,7 +89,9 @@ void ServerConnection::abandon() {
 }
 
 void ServerConnection::reply(Message message) {
-  if (channel_ != nullptr) channel_->send(std::move(message));
+  if (channel_ == nullptr) return;
+  traffic().bytes_out.fetch_add(message.size(), std::memory_order_relaxed);
+  channel_->send(std::move(message));
 }
 
 const std::shared_ptr<ServerSession>& ServerConnection::session(const nfs4::SessionId& id) {

@@ -29,8 +29,7 @@ struct ReceivedRecord {
 class ServerConnection final : public ChannelUser,
                                public std::enable_shared_from_this<ServerConnection> {
  public:
-  ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel,
-                   bool by_rdma);
+  ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel, Via via);
 
   void on_record(Buffer record) override {
     receive({.bytes = std::move(record), .apart = {}, .room = {}});
@@ -60,7 +59,7 @@ class ServerConnection final : public ChannelUser,
   [[nodiscard]] ServerCore& core() { return *core_; }
   // Where it comes from: an IP address, or what the transport calls it.
   [[nodiscard]] const std::string& host() const { return host_; }
-  [[nodiscard]] bool by_rdma() const { return by_rdma_; }
+  [[nodiscard]] bool by_rdma() const { return via_ == Via::kRdma; }
   // While the connection stands.
   [[nodiscard]] const std::shared_ptr<Channel>& channel() const { return channel_; }
   // Sends a finished reply; nothing happens when the connection is gone.
@@ -73,6 +72,7 @@ class ServerConnection final : public ChannelUser,
 
  private:
   void receive(ReceivedRecord record);
+  [[nodiscard]] ServerCore::Traffic& traffic() { return core_->by[static_cast<std::size_t>(via_)]; }
   void refuse(const Refusal& refusal);
   // Whether the connection may go on as one of the session's.
   [[nodiscard]] bool join(const ServerSession& session);
@@ -84,7 +84,7 @@ class ServerConnection final : public ChannelUser,
   const std::shared_ptr<ServerCore> core_;
   std::shared_ptr<Channel> channel_;  // null once closed
   const std::string host_;
-  const bool by_rdma_;
+  const Via via_;
   std::vector<std::shared_ptr<ServerSession>> sessions_;
   std::size_t replace_next_ = 0;
   std::size_t running_ = 0;

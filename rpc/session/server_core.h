@@ -3,6 +3,7 @@
 // Threading: any thread; the members are atomic, immutable, or guard themselves.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "rpc/session/client_table.h"
 #include "rpc/session/handler.h"
 #include "rpc/session/server_options.h"
+#include "rpc/session/session_server.h"
 
 namespace weft::rpc {
 
@@ -39,6 +41,13 @@ struct ServerCore {
   std::atomic<std::uint64_t> compounds{0};
   std::atomic<std::uint64_t> replays{0};
   std::atomic<std::uint64_t> rejected{0};
+  struct Traffic {
+    std::atomic<std::uint64_t> connections{0};
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> bytes_in{0};
+    std::atomic<std::uint64_t> bytes_out{0};
+  };
+  std::array<Traffic, kAllVia.size()> by;  // by Via
 
   // The open connections, for draining: touched when one comes and goes, never per request.
   Mutex mutex;

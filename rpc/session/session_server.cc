@@ -24,8 +24,8 @@ SessionServer::~SessionServer() {
   for (const auto& connection : left) connection->abandon();
 }
 
-void SessionServer::serve(std::shared_ptr<Channel> channel, bool by_rdma) {
-  auto connection = std::make_shared<ServerConnection>(impl_, channel, by_rdma);
+void SessionServer::serve(std::shared_ptr<Channel> channel, Via via) {
+  auto connection = std::make_shared<ServerConnection>(impl_, channel, via);
   bool draining = false;
   {
     const MutexLock lock(impl_->mutex);
@@ -60,6 +60,13 @@ SessionServerCounts SessionServer::counts() const {
   {
     const MutexLock lock(impl_->mutex);
     out.connections = impl_->connections.size();
+  }
+  for (std::size_t via = 0; via < out.by.size(); ++via) {
+    const ServerCore::Traffic& now = impl_->by[via];
+    out.by[via] = {.connections = now.connections.load(std::memory_order_relaxed),
+                   .calls = now.calls.load(std::memory_order_relaxed),
+                   .bytes_in = now.bytes_in.load(std::memory_order_relaxed),
+                   .bytes_out = now.bytes_out.load(std::memory_order_relaxed)};
   }
   out.clients = impl_->table.clients();
   out.sessions = impl_->table.sessions();

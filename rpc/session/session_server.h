@@ -12,6 +12,7 @@
 // or when the I/O threads have been stopped; connections still open are then let go of.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 
@@ -23,7 +24,18 @@
 
 namespace weft::rpc {
 
+// What a connection goes by.
+enum class Via : std::uint8_t { kTcp, kRdma, kSharedMemory };
+inline constexpr std::array kAllVia{Via::kTcp, Via::kRdma, Via::kSharedMemory};
+
 struct SessionServerCounts {
+  // Of one transport. Bytes are those of messages, with their bulk data.
+  struct Traffic {
+    std::uint64_t connections = 0;  // now
+    std::uint64_t calls = 0;        // since the start
+    std::uint64_t bytes_in = 0;
+    std::uint64_t bytes_out = 0;
+  };
   std::uint64_t connections = 0;  // now
   std::uint64_t clients = 0;      // now
   std::uint64_t sessions = 0;     // now
@@ -31,6 +43,7 @@ struct SessionServerCounts {
   std::uint64_t compounds = 0;    // since the start
   std::uint64_t replays = 0;      // answered from a slot's cache, or dropped
   std::uint64_t rejected = 0;     // records and compounds answered with an RPC or session error
+  std::array<Traffic, kAllVia.size()> by{};  // by Via
 };
 
 class SessionServer {
@@ -40,8 +53,8 @@ class SessionServer {
   SessionServer(const SessionServer&) = delete;
   SessionServer& operator=(const SessionServer&) = delete;
 
-  // `by_rdma`: what the client sees there is a server of its own (client_table.h).
-  void serve(std::shared_ptr<Channel> channel, bool by_rdma = false);
+  // What a client sees by RDMA is a server of its own (client_table.h).
+  void serve(std::shared_ptr<Channel> channel, Via via = Via::kTcp);
   // What a stranger's large record is worth (TcpLimits::look): memory, when it names a session; an
   // answer, when that is one of an earlier life of this server, or has expired. Clients send what
   // was not answered again over a new connection, before anything else.

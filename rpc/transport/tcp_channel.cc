@@ -328,15 +328,11 @@ bool TcpChannel::crawls(TimePoint now) {
   const bool sends = reader_.holds_memory() && slow(received_ - received_before_) && may_read() &&
                      starved_since_ == TimePoint{};
   const bool takes = !queue_.empty() && slow(queue_.sent() - sent_before_);
-  // What has stopped altogether takes the place of one that goes on.
-  const bool stands = sends && received_ == received_before_;
   measured_at_ = now;
   received_before_ = received_;
   sent_before_ = queue_.sent();
   if (!(sends || takes) || !is_short(pool_)) {
     slow_since_ = {};
-  } else if (stands) {
-    return true;
   } else if (slow_since_ == TimePoint{}) {
     slow_since_ = now;
   }

@@ -35,13 +35,16 @@ struct TcpLimits {
 
   // What is known of who connects. A stranger is to show more in time, and sends small records
   // until then (rpc/onc/record_reader.h); with memory that is short, a client that is slower than
-  // least_rate at what it has begun to send, or does not take, is given up.
+  // least_rate for slow_deadline, at what it has begun to send or at taking what it is sent, is
+  // given up. That is longer than TCP pauses over a far link that loses a packet and its
+  // repetition, and shorter than others wait for memory (memory_deadline). What it holds meanwhile
+  // is bounded: a stranger by max_stranger_bytes, a host's clients by HostShare.
   Standing standing = Standing::kServer;
   std::size_t max_stranger_bytes = std::size_t{4} << 10;
   LookAtHead look = {};
   Milliseconds stranger_deadline{15'000};
   std::size_t least_rate = std::size_t{64} << 10;  // bytes a second
-  Milliseconds slow_deadline{3'000};
+  Milliseconds slow_deadline{5'000};
 };
 
 // Who connects is what limits.standing says, and counts as such until it has shown more. One

@@ -1,15 +1,18 @@
 """Stock clients and RDMA, Linux 6.12 and 6.1: whoever has it comes to data servers by RDMA, whoever
 has not by TCP, by itself. The mount is by TCP for all."""
 
+import json
+
 import pytest
 
 from harness import paths
 from harness.client import start_client
 from harness.cluster import Cluster, Options
+from harness.config import NFS_PORT
 from harness.counters import MIB, through_data_servers
 from harness.machines import need_kind
 from harness.network import Network
-from harness.rdma import RdmaDataServer, start_machines
+from harness.rdma import RdmaDataServer, start_machines, write_and_compare
 from harness.run import Run, wait_until
 from test_fio import fio
 
@@ -89,6 +92,37 @@ def test_a_distributions_kernel_goes_by_rdma():
         assert came >= SIZE
         assert went >= SIZE
         assert system.write_and_read(system.plain, "by-tcp") == (0, 0)
+
+
+def network_of(name: str, addresses: list[str], client) -> str:
+    return (f'[[network]]\nname = "{name}"\naddresses = {json.dumps(addresses)}\n'
+            f'clients = ["{client.node.address}"]\n')
+
+
+def test_a_network_says_which_transport_comes_first(run):
+    """Both clients have a device. Each is in a network of its own, which has both addresses."""
+    need_kind("uml612")
+    network = Network(run)
+    cluster = Cluster(run, network, Options(data_servers=0, extra={"Inline": "0"}))
+    home, first, second = start_machines(run, network, "uml612", 3)
+    for machine in (home, first, second):
+        machine.add_device()
+    by_tcp, by_rdma = f"{home.node.address}:{NFS_PORT}", f"rdma://{home.node.address}"
+    server = RdmaDataServer(run, cluster, home, store_lines=(
+        network_of("rdma-first", [by_rdma, by_tcp], first) +
+        network_of("tcp-first", [by_tcp, by_rdma], second)))
+    server.start()
+    server.wait_told(rdma=True)
+    for client, name in ((first, "rdma-first"), (second, "tcp-first")):
+        client.mount(cluster.address, cluster.path, timeout_s=SLOW_S)
+        before = server.moved()
+        with through_data_servers(cluster, written=SIZE, read=SIZE):
+            write_and_compare(client, name, SIZE)
+        came, went = (now - then for now, then in zip(server.moved(), before))
+        if client is first:
+            assert came >= SIZE and went >= SIZE, (came, went)
+        else:
+            assert (came, went) == (0, 0)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ deps_packages=(
   liburing-dev libisal-dev libxxhash-dev nlohmann-json3-dev libssl-dev librocksdb-dev
   libibverbs-dev librdmacm-dev
   # Tests and benchmarks.
-  librapidcheck-dev libbenchmark-dev iproute2 procps util-linux
+  librapidcheck-dev libbenchmark-dev iproute2 procps util-linux linux-perf
 )
 deps_backports=(libcatch2-dev catch2)
 

@@ -76,6 +76,9 @@ class ServerChannel final : public QueuePairChannel {
 
   [[nodiscard]] static Options options_of(const Limits& limits);
   [[nodiscard]] Result<Buffer> memory_to_receive() override {
+    if (limits_.receives != nullptr) {
+      if (auto memory = limits_.receives->allocate(limits_.receive_bytes); memory) return memory;
+    }
     return allocate(pool_, share_of(standing_), limits_.receive_bytes);
   }
   void process() override;

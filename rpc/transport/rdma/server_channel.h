@@ -53,6 +53,10 @@ using Milliseconds = std::chrono::milliseconds;
 struct Limits {
   std::size_t credits = 32;
   std::size_t receive_bytes = 4096;  // inline, of one message; what the peer was told
+  // A connection has memory for its receives for its whole life: of this pool as far as it goes, so
+  // that it does not make memory short for what is under way, and of the connection's then. Of the
+  // same arena; it outlives the channel.
+  BufferPool* receives = nullptr;
   // Of a call with what is fetched for it. 1 MiB of data and room for headers by default.
   std::size_t max_record_bytes = (std::size_t{1} << 20) + (std::size_t{8} << 10);
   Milliseconds fetch_deadline{15'000};   // until a call's chunks have been read

@@ -22,10 +22,14 @@ std::string fill(ParityRig& rig) {
   return bytes;
 }
 
-void lose(ParityRig& rig, unsigned member) {
-  REQUIRE(rig.close());
+void take_files(ParityRig& rig, unsigned member) {
   rig.member[member]->files.erase(kObject);
   rig.member[member]->files.erase(ds::sums_of(kObject));
+}
+
+void lose(ParityRig& rig, unsigned member) {
+  REQUIRE(rig.close());
+  take_files(rig, member);
   rig.open();
   REQUIRE(rig.eventually([&] { return rig.whole(); }));
 }
@@ -124,8 +128,7 @@ TEST_CASE("an object that a member has lost while it was out is noticed when it 
         REQUIRE(rig.write(kObject, 0, pattern(3000, 7)).has_value());
         bytes.replace(0, 3000, pattern(3000, 7));
       }
-      rig.member[which]->files.erase(kObject);
-      rig.member[which]->files.erase(ds::sums_of(kObject));
+      take_files(rig, which);
       rig.member[which]->failing = false;
       REQUIRE(rig.whole());
       // Whole stripes are written without looking at what is there.
@@ -137,4 +140,67 @@ TEST_CASE("an object that a member has lost while it was out is noticed when it 
       CHECK((rig.text(kObject, 0, kSize) == bytes));
     }
   }
+}
+
+// Neither the data server nor the group is restarted, nor was the member out.
+TEST_CASE("an object that a member loses while the group runs is noticed", "[parity][gone]") {
+  for (const auto& [members, which] : {std::pair{2U, 0U}, {2, 1}, {3, 0}, {3, 1}, {3, 2}}) {
+    INFO("members " << members << " which " << which);
+    ParityRig rig(members, 4096);
+    const std::string bytes = fill(rig);
+    CHECK((rig.text(kObject, 0, kSize) == bytes));  // it is known
+    take_files(rig, which);
+    CHECK((rig.text(kObject, 0, kSize) == bytes));
+    CHECK(rig.view().objects_gone.load() == 1);
+    CHECK(rig.view().corrupt_blocks.load() > 0);
+    CHECK(mended(rig));
+    CHECK(rig.view().objects_gone.load() == 1);
+    rig.restart();
+    CHECK((rig.text(kObject, 0, kSize) == bytes));
+    CHECK(rig.view().objects_gone.load() == 0);
+  }
+}
+
+TEST_CASE("a write to an object that a member has lost does not hide that", "[parity][gone]") {
+  for (unsigned which = 0; which < 3; ++which) {
+    // Whole stripes, which are written without a look at what is there; a part; behind the end.
+    for (const auto& [at, size] : {std::pair{40'960U, 8192U}, {5000, 3000}, {98'304, 8192}}) {
+      for (const auto how : {ds::Stability::kUnstable, ds::Stability::kFileSync}) {
+        INFO("which " << which << " at " << at);
+        ParityRig rig(3, 4096);
+        std::string bytes = fill(rig);
+        take_files(rig, which);
+        const std::string part = pattern(size, 8);
+        REQUIRE(rig.write(kObject, at, part, how).has_value());
+        bytes.resize(std::max<std::size_t>(kSize, at + size));
+        bytes.replace(at, size, part);
+        rig.commit(kObject).value();
+        CHECK((rig.text(kObject, 0, 2 * kSize) == bytes));
+        CHECK(rig.view().objects_gone.load() == 1);
+        CHECK(mended(rig));
+        CHECK((rig.text(kObject, 0, 2 * kSize) == bytes));
+      }
+    }
+  }
+}
+
+TEST_CASE("an object that all members lose is an error, and no zeros", "[parity][gone]") {
+  ParityRig rig(3, 4096);
+  (void)fill(rig);
+  for (unsigned member = 0; member < 3; ++member) take_files(rig, member);
+  CHECK(rig.text(kObject, 0, kSize).starts_with("error: "));
+  REQUIRE(rig.write(kObject, 0, pattern(8192), ds::Stability::kUnstable).has_value());
+  REQUIRE(rig.write(kObject, 106'496, pattern(8192), ds::Stability::kUnstable).has_value());
+  CHECK_FALSE(rig.commit(kObject).has_value());
+  CHECK(rig.remove(kObject).has_value());
+}
+
+TEST_CASE("a hole is read without an alarm", "[parity][gone]") {
+  ParityRig rig(3, 4096);
+  REQUIRE(rig.write(kObject, 1 << 20, "far").has_value());
+  CHECK(rig.text(kObject, 0, 4096) == std::string(4096, '\0'));
+  rig.commit(kObject).value();
+  REQUIRE(rig.write(kObject, 70'000, "nearer").has_value());
+  CHECK(rig.text(kObject, 0, 4096) == std::string(4096, '\0'));
+  CHECK(rig.view().objects_gone.load() == 0);
 }

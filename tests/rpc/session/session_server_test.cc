@@ -504,3 +504,25 @@ TEST_CASE("who connects while the server goes down is closed, and goes with it")
   }
   CHECK(gone.expired());
 }
+
+TEST_CASE("what comes by each transport is counted apart") {
+  Wire wire;
+  wire.establish();
+  const auto by = [&wire](Via via) {
+    return wire.server.counts().by[static_cast<std::size_t>(via)];
+  };
+  const auto before = by(Via::kTcp);
+  CHECK(before.connections == 1);
+  wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"), wire.write(0, 5000)));
+  const auto after = by(Via::kTcp);
+  CHECK(after.calls == before.calls + 1);
+  CHECK(after.bytes_in > before.bytes_in + 5000);
+  CHECK(after.bytes_out > before.bytes_out);
+  CHECK(after.bytes_out < before.bytes_out + 1000);
+  CHECK(by(Via::kRdma).connections + by(Via::kRdma).calls == 0);
+  wire.server.serve(std::make_shared<test::SilentChannel>(), Via::kRdma);
+  CHECK(by(Via::kRdma).connections == 1);
+  wire.network.cut(wire.network.connections() - 1);
+  CHECK(wire.network.run());
+  CHECK(by(Via::kTcp).connections == 0);
+}

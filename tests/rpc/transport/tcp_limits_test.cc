@@ -412,6 +412,30 @@ TEST_CASE("with memory that is short a peer must make haste with what it holds m
   CHECK(echo.error() == Errc::kTimedOut);
 }
 
+// TCP's own pause over a far link that loses packets.
+TEST_CASE("with memory that is short a pause in a record is no end, and a longer one is") {
+  TcpServerOptions options;
+  options.limits.standing = Standing::kClient;
+  options.limits.slow_deadline = milliseconds(1'000);
+  options.limits.memory_deadline = milliseconds(800);  // so that it is looked at often
+  EchoServer echo(options, [](Buffer) { return Message{}; });
+  const auto hog = echo.pool.allocate(std::size_t{33} << 20);
+  REQUIRE(hog);
+  RawSocket peer(echo.server.port());
+  const std::vector<std::byte> half(50'000);
+  const auto mark = record_mark(2 * half.size());
+  peer.write(mark);
+  peer.write(half);
+  std::this_thread::sleep_for(milliseconds(600));
+  peer.write(half);
+  CHECK(peer.read(4).size() == 4);
+  CHECK(echo.closed == 0);
+  peer.write(mark);
+  peer.write(half);
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.error() == Errc::kTimedOut);
+}
+
 TEST_CASE("a message arrives as its bytes, buffers, files and zeros, in order") {
   const OwnedFd file_fd(::memfd_create("weft-test", 0));
   std::vector<std::byte> content(300'000);

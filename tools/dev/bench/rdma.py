@@ -17,14 +17,16 @@ between machines that share two processors, and nothing about a card.
 
 Two more figures are counted in a run of their own, which is slower (traced.py), of one read or
 write at a time, so that no arm gains by what comes together: KiB per system call, and bytes that
-the processor copied, by memcpy or between kernel and process, for each that was moved. A card's
+the processor copied, by memcpy or between kernel and process, for each that was moved. The bytes
+that are copied are counted once more with a data server that goes through the page cache, as it
+does unless it is told otherwise: there it is one copy, between page cache and registered memory,
+and TCP, whose bytes may stay in the kernel, is not compared. A card's
 library posts work and asks for completions by writing to the card; the one of Soft-RoCE makes a
 system call of each. So there are two rows of system calls: without those to the device's file, as
 it is with a card, and with them. Reading the clock is a system call in such a machine only, and in
 neither.
 """
 
-import shutil
 import sys
 import tempfile
 import time
@@ -53,7 +55,8 @@ JOB = ("set -e\ncd /mnt/nfs\nfio --name=b --filename={name} --rw={way} --bs=1M -
        "cut -d';' -f{field} /tmp/fio.log")
 FIELDS = {"read": 7, "write": 48}  # of fio's terse output: KiB/s
 RDMA, TCP = "RDMA", "TCP"
-FIGURES = ("cpu", "rate", "calls", "all calls", "copied")
+BUFFERED = "buffered"
+FIGURES = ("cpu", "rate", "calls", "all calls", "copied", BUFFERED)
 LOOPS = {RDMA: 6, TCP: 30}  # over a file: so that there are samples enough of either
 
 
@@ -65,11 +68,16 @@ class Arms:
         self.home, by_rdma, by_tcp = start_machines(run, network, "uml612", 3)
         self.home.add_device()
         by_rdma.add_device()
-        self.ds = RdmaDataServer(run, self.cluster, self.home,
-                                 store_lines='mode = "direct"\n')
+        self.run = run
+        self.serve("direct")
         self.clients = {RDMA: by_rdma, TCP: by_tcp}
         for client in self.clients.values():
             client.mount(self.cluster.address, self.cluster.path)
+
+    def serve(self, mode: str) -> None:
+        """The next start is of a data server of this store.mode, at the same objects."""
+        self.ds = RdmaDataServer(self.run, self.cluster, self.home,
+                                 store_lines=f'mode = "{mode}"\n')
 
     def _own_seconds(self, work) -> tuple[float, float]:
         """Of the machine's processor, in user mode and in system calls, while work() runs; and of
@@ -128,33 +136,41 @@ class Arms:
 
 
 def count_traced(arms: Arms, ways: tuple[str, ...], samples: dict) -> None:
-    """With a server of its own, which counts what it copies."""
-    arms.ds.start(traced.environment(arms.folder))
-    arms.ds.wait_told(rdma=True)
-    for arm in (RDMA, TCP):
-        arms.one(arm, "write")  # makes the files
+    """With servers of their own, which count what they copy: of either mode of the store."""
+    for mode in (BUFFERED, "direct"):
+        arms.serve(mode)
+        arms.ds.start(traced.environment(arms.folder))
+        arms.ds.wait_told(rdma=True)
+        compared = (RDMA,) if mode == BUFFERED else (RDMA, TCP)
+        for arm in compared:
+            arms.one(arm, "write")  # makes the files
+        for way in ways:
+            for _ in range(2):
+                for side, arm in enumerate(compared):
+                    count(arms.traced(arm, way), samples, mode, way, side)
+        arms.ds.stop()
+
+
+def count(counts: traced.Counts, samples: dict, mode: str, way: str, side: int) -> None:
     moved = TRACED_MIB * MIB
-    for way in ways:
-        for _ in range(2):
-            for side, arm in enumerate((RDMA, TCP)):
-                counts = arms.traced(arm, way)
-                of_card = moved / 1024 / (counts.calls - counts.doorbells)
-                samples[way, "calls"][side].append(of_card)
-                samples[way, "all calls"][side].append(moved / 1024 / counts.calls)
-                samples[way, "copied"][side].append(counts.copied / moved)
-                print(f"{way:5} {arm:4} {of_card:.0f} KiB/system call, "
-                      f"{moved / 1024 / counts.calls:.0f} with the device's, "
-                      f"{counts.copied / moved:.2f} bytes copied per byte", flush=True)
-    arms.ds.stop()
+    copied = counts.copied / moved
+    of_card = moved / 1024 / (counts.calls - counts.doorbells)
+    in_all = moved / 1024 / counts.calls
+    print(f"{way:5} {(RDMA, TCP)[side]:4} {mode}: {of_card:.0f} KiB/system call, {in_all:.0f} with "
+          f"the device's, {copied:.2f} bytes copied per byte", flush=True)
+    if mode == BUFFERED:
+        samples[way, BUFFERED][0].append(copied)
+        samples[way, BUFFERED][1].append(1.0)
+        return
+    samples[way, "calls"][side].append(of_card)
+    samples[way, "all calls"][side].append(in_all)
+    samples[way, "copied"][side].append(copied)
 
 
 def main() -> int:
     parser = report.parser("rdma", __doc__, rounds=5)
     parser.add_argument("--mib", type=int, default=128)
     given = parser.parse_args()
-    if shutil.which("perf") is None:
-        print("there is no perf: apt-get install linux-perf", file=sys.stderr)
-        return 2
     ensure(KINDS["uml612"])
     ways = ("write", "read")
     samples: dict = {(way, what): ([], []) for way in ways for what in FIGURES}
@@ -183,6 +199,8 @@ def main() -> int:
              for way in ways]
     rows += [report.row(f"1 MiB {way}s, copied", *samples[way, "copied"], "bytes/byte", 0, .05)
              for way in ways]
+    rows += [report.row(f"1 MiB {way}s, copied, page cache / one copy", *samples[way, BUFFERED],
+                        "bytes/byte", 0, 1.05) for way in ways]
     rows += [report.row(f"1 MiB {way}s, system calls, the device's too", *samples[way, "all calls"],
                         "KiB/call") for way in ways]
     rows += [report.row(f"1 MiB {way}s, bandwidth", *samples[way, "rate"], "MiB/s") for way in ways]

@@ -11,6 +11,7 @@ import paths  # noqa: E402
 import protocols  # noqa: E402
 import scheduling  # noqa: E402
 import tiers  # noqa: E402
+import wan  # noqa: E402
 
 
 def by_name(rows: list) -> dict:
@@ -78,3 +79,14 @@ def test_hits_are_told_by_tier():
     arm = SimpleNamespace(reads_counted=lambda: {"disks": (30, 70), "data servers": (5, 5)})
     assert tiers.Arm.hit(arm, {"disks": (0, 40), "data servers": (5, 5)}) == {
         "disks": 0.5, "data servers": 0}
+
+
+def test_links_without_loss_say_how_much_of_them_is_used():
+    samples = {((100.0, 0.0), "read", 1): ([11.0], [11.0]),
+               ((100.0, 1.0), "read", 1): ([1.0], [2.0])}
+    rows = by_name(wan.rows_of(samples, 12 * wan.MIB))
+    assert {name: row["pass"] for name, row in rows.items()} == {
+        "100 ms, read 1 file": True, "100 ms, read 1 file, of the link (0.9 is meant)": None,
+        "100 ms, 1 % loss, read 1 file": False}
+    of_link = rows["100 ms, read 1 file, of the link (0.9 is meant)"]
+    assert of_link["ratio"] == pytest.approx(11 / 12)

@@ -11,7 +11,8 @@ frames (--lossy: milliseconds and percent). It is mounted, and read-ahead is
 set, as `weft plan wan` says for that link. It reads, or writes, one file or eight at a time,
 through the page cache, from one data server whose objects are in memory. The peer is plain TCP
 between the same two ends, with the same buffers (the kernel's own) and as many connections as the
-mount has.
+mount has. A second row says how much of the link's rate that is, where nothing is lost. The rate is
+of frames, so their headers are in it and 1 is not reached.
 
 What is counted is what arrives: reads and their peer by the client, writes at the data server and
 at the peer's receiver. Counting begins when slow start is over, after one second and fifteen round
@@ -260,9 +261,19 @@ def measure(bench: Bench, given, idle: dict) -> list:
                     print(f"{name_of(*link)}, {way}, {files} files: {ours:.2f} MiB/s, plain TCP "
                           f"{peer:.2f} MiB/s", flush=True)
         print(f"round {number + 1} of {given.rounds} done", flush=True)
-    return [report.row(f"{name_of(*link)}, {way} {files} file{'s' if files > 1 else ''}", *row,
-                       "MiB/s", target=TARGET)
-            for (link, way, files), row in sorted(samples.items())]
+    return rows_of(samples, given.rate)
+
+
+def rows_of(samples: dict, rate: int) -> list:
+    """Beside plain TCP; and how much of the link it is, where nothing is lost, which informs."""
+    rows = []
+    for (link, way, files), (ours, peer) in sorted(samples.items()):
+        name = f"{name_of(*link)}, {way} {files} file{'s' if files > 1 else ''}"
+        rows.append(report.row(name, ours, peer, "MiB/s", target=TARGET))
+        if link[1] == 0:
+            rows.append(report.row(f"{name}, of the link ({TARGET} is meant)",
+                                   [one * MIB / rate for one in ours], [1.0] * len(ours), "links"))
+    return rows
 
 
 def name_of(delay_ms: float, loss_percent: float) -> str:

@@ -74,10 +74,10 @@ struct Reply {
 };
 
 struct Rig {
-  explicit Rig(Limits limits = {}, std::size_t memory = 64 * kMebibyte)
+  explicit Rig(Limits of = {}, std::size_t memory = 64 * kMebibyte)
       : pool(memory, std::make_shared<Arena>(SharedMemory::create(2 * memory, "test").value())),
         wire(std::make_shared<FakeWire>(context, pool)),
-        limits_(std::move(limits)) {}
+        limits(std::move(of)) {}
   ~Rig() {
     wire->disconnect();
     turn();
@@ -89,7 +89,7 @@ struct Rig {
     CHECK(pool.in_use_bytes() == 0);
   }
   void start() {
-    channel = serve(context, pool, wire->queue_pair(), limits_, std::move(place), counts);
+    channel = serve(context, pool, wire->queue_pair(), limits, std::move(place), counts);
     channel->start(service);
     turn();
   }
@@ -176,9 +176,7 @@ struct Rig {
   std::shared_ptr<Channel> channel;
   ConnectionPlace place;
   std::shared_ptr<Counts> counts = std::make_shared<Counts>();
-
- private:
-  const Limits limits_;
+  Limits limits;
 };
 
 std::vector<std::byte> copy(const Buffer& buffer) {
@@ -767,6 +765,14 @@ TEST_CASE("what goes by a connection is counted") {
   CHECK(rig.counts->calls == 2);
   CHECK(rig.counts->bytes_in == 8192);
   CHECK(rig.counts->bytes_out == 1000);
+}
+
+TEST_CASE("what is kept for receiving is beside the pool, as far as it goes") {
+  std::optional<BufferPool> receives;
+  Rig rig({.credits = 32});
+  rig.limits.receives = &receives.emplace(std::size_t{16} * 4096, rig.pool.arena());
+  rig.start();
+  CHECK(rig.pool.in_use_bytes() == std::size_t{16} * 4096);
 }
 
 TEST_CASE("while memory is short a host's connections hold no more than its share of it") {
