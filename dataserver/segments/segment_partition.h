@@ -33,8 +33,8 @@ class SegmentPartition {
   // only if that failed: then nobody may go on as if there were no segments.
   [[nodiscard]] Task<Result<SegmentIndex>> open();
 
-  // All of a segment into `memory`, which is as long as it is, in pieces of 1 MiB side by side. kIo, kCorrupt when
-  // there is less.
+  // All of a segment into `memory`, which is as long as it is, in pieces of 1 MiB side by side.
+  // kIo, kCorrupt when there is less.
   void read(std::uint64_t number, const Buffer& memory, Done<void> done);
   // Durable when it is done. Precondition: the number has not been used.
   [[nodiscard]] Task<Result<>> write(std::uint64_t number, const Buffer& bytes);

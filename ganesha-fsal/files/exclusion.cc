@@ -153,10 +153,11 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
   return steps;
 }
 
-bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id) {
+bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id, std::uint64_t number) {
   const FileTable::Changing record(parts_.files, file);
   const auto out = record->mirrors.excluded.find(ds_id);
-  return out != record->mirrors.excluded.end() && out->second.own.take(Clock::now());
+  return out != record->mirrors.excluded.end() && out->second.number == number &&
+         out->second.own.take(Clock::now());
 }
 
 void Mirrors::settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number) {
@@ -210,7 +211,7 @@ Result<Mirrors::Step> Mirrors::advance(FileId file, const layout::LayoutMap& map
   const bool unnamed =
       now.recalled && parts_.grants_known() && !parts_.layouts.returning(file, only);
   const bool fenced = now.own.is == FenceState::Is::kHolds;
-  if (!unnamed && !fenced && take_own_fence(file, ds_id)) {
+  if (!unnamed && !fenced && take_own_fence(file, ds_id, now.number)) {
     start_fence(file, map, {ds_id}, ds_id, now.number, &Exclusion::own);
   }
   const bool others_fenced = !now.led || now.others.is == FenceState::Is::kHolds;

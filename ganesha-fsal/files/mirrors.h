@@ -327,7 +327,8 @@ class Mirrors final : public MissedCopies {
     bool recall = false;
   };
   [[nodiscard]] Steps next_steps(FileId file, Place place, std::uint32_t ds_id);
-  [[nodiscard]] bool take_own_fence(FileId file, std::uint32_t ds_id);
+  // False: another's, or the exclusion is no longer the one with this number.
+  [[nodiscard]] bool take_own_fence(FileId file, std::uint32_t ds_id, std::uint64_t number);
   void settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number);
   void start_fence(FileId file, const layout::LayoutMap& map, std::vector<std::uint32_t> ds_ids,
                    std::uint32_t excluded, std::uint64_t number, FenceState Exclusion::* which);
