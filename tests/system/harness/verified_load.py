@@ -24,17 +24,28 @@ PIECE = 3000
 os.chdir("/mnt/nfs")
 files, version, made = {}, 0, 0
 small = {}  # by name the versions of its pieces
-counts = {"write": 0, "read": 0, "sync": 0, "names": 0, "grow": 0}
+counts = {"write": 0, "read": 0, "sync": 0, "names": 0, "grow": 0, "again": 0}
 longest = 0.0
 page = mmap.mmap(-1, UNIT)
 def event(name):
     return os.path.exists("/run/weft/to_guest/event-" + name)
+# What a server has carried out when it dies, and not answered, the client sends again; the next
+# server finds it done, and says so by an error (docs/troubleshooting.md).
+def once(call, error, carried_out):
+    try:
+        call()
+    except error:
+        if not carried_out():
+            raise
+        counts["again"] += 1
+def unlink(name):
+    once(lambda: os.unlink(name), FileNotFoundError, lambda: not os.path.exists(name))
 def new_file():
     global made
     made += 1
     name = "f%%d" %% made
-    fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR)
-    os.close(fd)
+    once(lambda: os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR)), FileExistsError,
+         lambda: os.stat(name).st_size == 0)
     files[name] = [None] * rng.randrange(4, 25)
 def write(name):
     global version
@@ -69,8 +80,10 @@ def read(name, everything=False):
 def rename(name):
     global made
     made += 1
-    os.rename(name, "f%%d" %% made)
-    files["f%%d" %% made] = files.pop(name)
+    to = "f%%d" %% made
+    once(lambda: os.rename(name, to), FileNotFoundError,
+         lambda: os.path.exists(to) and not os.path.exists(name))
+    files[to] = files.pop(name)
 def grow():
     global version, made
     if len(small) < 3 or len(small) < 8 and rng.randrange(4) == 0:
@@ -89,7 +102,7 @@ def grow():
             os.fsync(fd)
     os.close(fd)
     if len(pieces) > 15:
-        os.unlink(name)
+        unlink(name)
         del small[name]
 def read_small(name):
     check(name, b"".join(block(v, PIECE) for v in small[name]))
@@ -101,7 +114,7 @@ def step():
         return
     name = rng.choice(sorted(files))
     if kind == 1 and len(files) > 6:
-        os.unlink(name)
+        unlink(name)
         del files[name]
         counts["names"] += 1
     elif kind == 2:
