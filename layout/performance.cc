@@ -196,11 +196,14 @@ double hits_of_misses(std::span<const Popularity> parts, std::span<const NextMis
   return misses > 0 ? std::clamp(hits / misses, 0.0, 1.0) : 0;
 }
 
+constexpr int kFar = 100;  // times `kept`: misses that are further apart come at random
+
 // The second cache holds what missed within a time, which is as long as it takes to fill it: step
-// by step.
+// by step. What the first one keeps for good does not miss, and then the second may never be full.
 double hits_below(std::span<const Popularity> parts, std::vector<NextMiss> next, double blocks) {
   std::vector<double> later(parts.size(), 1);
-  for (double held = 0; held < blocks;) {
+  double held = 0;
+  for (int step = 0; held < blocks && step < kFar * NextMiss::kSteps; ++step) {
     for (std::size_t k = 0; k < parts.size(); ++k) {
       next[k].step();
       held +=
@@ -211,14 +214,14 @@ double hits_below(std::span<const Popularity> parts, std::vector<NextMiss> next,
   return hits_of_misses(parts, next, later);
 }
 
-// The same where that is many times `kept`, so that steps would be many: misses that are further
-// apart than that come at random.
+// The same where that is more than kFar times `kept`, so that steps would be many.
 double hits_far_below(std::span<const Popularity> parts, std::span<const NextMiss> next,
                       double kept, double blocks) {
   std::vector<double> later(parts.size());
   const auto held = [&](double time) {
     double sum = 0;
     for (std::size_t k = 0; k < parts.size(); ++k) {
+      if (next[k].misses() == 0) continue;
       const double more = 1 / next[k].misses() - kept;  // mean, beyond the first `kept`
       later[k] = std::exp(-(time - kept) / more);
       sum += parts[k].blocks * next[k].misses() * (kept + more * (1 - later[k]));
@@ -347,7 +350,6 @@ Result<double> lru_hits_below(std::span<const Popularity> parts, std::uint32_t c
   const double kept = kept_for(parts, cache_blocks);
   std::vector<NextMiss> next;
   for (const Popularity& part : parts) next.emplace_back(part.accesses / part.blocks, kept);
-  constexpr double kFar = 100;
   if (kept_for(parts, below_blocks) > kFar * kept) {
     return hits_far_below(parts, next, kept, below_blocks);
   }

@@ -324,6 +324,12 @@ TEST_CASE("a cache below another hits as often as a simulated one") {
   CHECK(lru_hits_below(large, 6, 19999).value() == Approx(1).margin(.001));
   const Popularity hot[] = {{.99, 10}, {.01, 10000}};
   CHECK(lru_hits_below(hot, 8, 5000).value() > .9);
+  // What the first keeps for good never comes to the second, which has room for all the rest.
+  const Popularity kept[] = {{.9, 1000}, {.1, 9000}};
+  CHECK(lru_hits_below(kept, 4800, 9500).value() == Approx(1).margin(.001));
+  const Popularity for_ever[] = {{.999999, 10}, {.000001, 10000}};
+  CHECK(lru_hits_below(for_ever, 5000, 10005).value() == Approx(1).margin(.001));
+  CHECK(lru_hits_below(for_ever, 20, 10005).value() == Approx(1).margin(.001));
   // What is no larger than the first keeps nothing that the first has not.
   CHECK(lru_hits_below(even, 500, 250).value() < .01);
   CHECK(lru_hits_below(even, 0, 500).value() == lru_hits(even, 500).value());

@@ -113,7 +113,7 @@ void add_performance(CLI::App& plan, const Settings& settings, std::function<int
       ->transform(bytes());
   command->add_flag(
       "--no-io-cache", [options](std::int64_t) { options->io_cache = false; },
-      "Two tiers: only the targets have caches, as weft-ds over targets has none");
+      "Two tiers: only the targets have caches, as with weft-ds without cache.size");
   command->add_option("--hot-accesses", options->hot_accesses, "... the part of reads that goes to")
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--hot-data", options->hot_data, "... this part of the data")

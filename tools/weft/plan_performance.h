@@ -26,7 +26,7 @@ struct PerformanceOptions {
   double target_memory = 0;  // bytes of cache a target has; 0: as a node
   double hot_accesses = 0;   // the part of accesses that go to
   double hot_data = 0;       // this part of the data
-  bool io_cache = true;      // whether I/O nodes with targets have a cache; weft-ds has none then
+  bool io_cache = true;      // whether I/O nodes with targets have a cache (weft-ds: cache.size)
   double rate = 0;           // requests a second for response times; 0: none asked for
   bool paper = false;        // nothing of these: plan_paper.h
 };
