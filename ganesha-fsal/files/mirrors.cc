@@ -361,7 +361,14 @@ Result<layout::LayoutServers> Mirrors::servers_for(FileId file, const View& view
     return fail(Errc::kBusy, "nobody leads: the file has just got another copy");
   }
   if (access == layout::Access::kReadWrite || ahead || !has_copies(map)) {
-    return layout::one_of_each(map, view.leads);
+    auto leaders = layout::one_of_each(map, view.leads);
+    // Others may be read as well once all is duplicated, by those who read for longer too.
+    if (leaders && ahead && access == layout::Access::kRead && !usable) {
+      layout::ReadTurns turns;
+      for (const std::uint8_t lead : view.leads) turns.push_back({lead});
+      reads_.handed_out(file, layout::parts_of(turns, map.copies.size()));
+    }
+    return leaders;
   }
   auto turns = reads_.turns(file, map, most, usable);
   if (!turns) return pass(turns);

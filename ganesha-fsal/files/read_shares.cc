@@ -47,7 +47,10 @@ Result<layout::ReadTurns> ReadShares::turns(FileId file, const layout::LayoutMap
 void ReadShares::handed_out(FileId file, layout::ReadParts parts) {
   const FileTable::Changing record(parts_.files, file);
   ReadState& state = record->reads;
-  if (!record->layouts.grants.several_of(layout::Access::kRead)) state.out.clear();
+  if (!record->layouts.grants.several_of(layout::Access::kRead)) {
+    state.out.clear();
+    state.wrong_since.reset();  // that was of others
+  }
   if (std::ranges::find(state.out, parts) != state.out.end()) return;
   if (state.out.empty()) state.look_at = parts_.now() + parts_.look_every;
   if (state.out.size() == ReadState::kMost) state.out.erase(state.out.begin());
@@ -69,11 +72,13 @@ void ReadShares::renew(Clock::time_point now) {
 // count as out no more then.
 bool ReadShares::layouts_wrong(FileId file, Clock::time_point now) {
   std::vector<layout::ReadParts> out;
+  bool may_be_ahead = false;
   {
     const FileTable::Changing record(parts_.files, file);
     if (record->due(Due::kReads) > now) return false;
     record->reads.look_at = now + parts_.look_every;
     out = record->reads.out;
+    may_be_ahead = record->being_written() || record->owes();
     // Or they were recalled, and who has one still does not answer.
     if (out.empty() || !record->layouts.grants.any_of(layout::Access::kRead)) {
       record->reads.out.clear();
@@ -86,7 +91,8 @@ bool ReadShares::layouts_wrong(FileId file, Clock::time_point now) {
                                              : Result<std::optional<layout::LayoutMap>>();
   const auto spare = map && *map ? spares(file, **map) : Result<layout::Spares>(fail(Errc::kStale));
   bool wrong = false;
-  if (spare) {
+  // While leaders may be ahead they are read, whatever they have to spare.
+  if (spare && !(may_be_ahead && (*map)->duplication == layout::Duplication::kServerAsync)) {
     const double now_best = layout::use_of(best_parts(**map, *spare), *spare);
     wrong = std::ranges::any_of(out, [&](const layout::ReadParts& parts) {
       return now_best > layout::use_of(parts, *spare) * kWorth;

@@ -6,6 +6,8 @@
 // (Parts::wrong_for) they are recalled, and what is granted then says better. Only their holders
 // wait, never longer than for a round trip and the reads under way. A file's layouts are recalled
 // less and less often, so that a server which is now busy, now not, does not keep its readers busy.
+// Of a file with asynchronous duplication that is written, leaders alone are read; who still reads
+// when all is duplicated is recalled likewise, and gets the others as well.
 //
 // Threading: any thread; renew() one at a time. Calls read the metadata store, and wait for nobody.
 // Ownership: what Parts refers to outlives it. What is remembered of a file is in its record

@@ -4,11 +4,13 @@
 #include <spdlog/fmt/fmt.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "ganesha-fsal/config/options_check.h"
 #include "ganesha-fsal/glue/exports.h"
 #include "ganesha-fsal/glue/ganesha.h"
+#include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "rpc/base/buffer.h"
 
 namespace weft::mds {
@@ -75,6 +77,13 @@ Result<> check_nfs_port() {
   return {};
 }
 
+// One before this has the port and a store yet: the kernel still has it, as one whose disk does not
+// answer.
+bool is_in_the_way(const CheckedConf& conf) {
+  return std::ranges::any_of(conf.stores,
+                             [](const auto& store) { return is_open_elsewhere(store.first); });
+}
+
 }  // namespace
 
 bool starting() { return nfs_init_wait_timeout(0) != 0; }
@@ -94,8 +103,12 @@ Result<> check_before_start() {
                        checked.error() == Errc::kInvalid ? kExitConfiguration : kExitFailed);
   }
   if (const auto port = check_nfs_port(); !port) {
-    Exports::end_start(port.error().text,
-                       port.error() == Errc::kBusy ? kExitConfiguration : kExitFailed);
+    const bool taken = port.error() == Errc::kBusy;
+    if (taken && checked && is_in_the_way(*checked)) {
+      Exports::end_start("another metadata server has the store and NFS_Port, or has not ended yet",
+                         kExitFailed);
+    }
+    Exports::end_start(port.error().text, taken ? kExitConfiguration : kExitFailed);
   }
   return {};
 }

@@ -83,7 +83,8 @@ def test_the_metadata_servers_status_is_that_of_the_check():
     """As systemd runs it, with programs in place of weft and ganesha.nfsd."""
     command = settings(DIST / "weft-mds.service")["ExecStart"]
     shell, check, serve = re.fullmatch(r"(/bin/sh -c) '(.*) && exec (.*)'", command).groups()
-    assert check == "/usr/bin/weft check-config /etc/weft/ganesha.conf"
+    assert check == ("/usr/bin/weft check-config /etc/weft/ganesha.conf "
+                     "&& rm -f /run/weft/ganesha.pid")
     assert serve.startswith("/opt/weft-ganesha/bin/ganesha.nfsd ")
     for checked, status in (("false", 1), ("sh -c \"exit 2\"", 2), ("true", 7)):
         line = f"{checked} && exec sh -c \"exit 7\""

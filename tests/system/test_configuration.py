@@ -289,6 +289,23 @@ def test_the_port_of_nfs_that_somebody_has(run, mds):
               "NFS_CORE_PARAM")
 
 
+def test_one_that_has_not_ended_yet(run, mds):
+    """Its disk does not answer, so the kernel has its port and its store: not a wrong port."""
+    folder = mds.mds.folder / "metadata"
+    folder.mkdir()
+    (folder / "LOCK").touch()
+    lock = f"import fcntl; lock = open('{folder}/LOCK', 'r+'); fcntl.lockf(lock, fcntl.LOCK_EX)\n"
+    holder = Process(run, "holder",
+                     [sys.executable, "-c", lock + LISTEN.format(mds.node.address,
+                                                                 config.NFS_PORT)], mds.node)
+    holder.start()
+    holder.wait_port(config.NFS_PORT)
+    process = mds.start()
+    wait_until(lambda: not process.alive, 20, "ganesha.nfsd to end")
+    assert process.status == 1
+    assert "has not ended yet" in mds.log().rstrip().splitlines()[-1]
+
+
 @pytest.mark.parametrize("option", ["Control_Address", "Metrics_Address", "Status_Address"])
 def test_a_port_that_somebody_has(run, mds, option):
     port = 20555

@@ -91,9 +91,11 @@ def test_clients_are_told_with_what_they_hold(cluster, client, folder):
                            "weft-signal open; weft-wait done")
     client.wait_event("open")
     report = weft(cluster, "clients")
-    mine = [one for one in report["clients"] if one["address"] == client.node.address]
+    # What it was before it mounted anew may be known for a lease yet.
+    mine = [one for one in report["clients"]
+            if one["address"] == client.node.address and one["opens"] >= 1]
     assert len(mine) == 1 and report["count"] >= 1, report
-    assert mine[0]["minor_version"] == 2 and mine[0]["opens"] >= 1
+    assert mine[0]["minor_version"] == 2
     assert mine[0]["owner"].startswith("Linux NFSv4.2 ")
     text = run_weft(cluster, "clients")
     assert client.node.address in text and f"{mine[0]['id']:x}" in text

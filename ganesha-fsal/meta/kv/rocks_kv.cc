@@ -620,18 +620,6 @@ rocksdb::Options rocks_options(const RocksOptions& options, std::size_t buffer_b
   return rocks;
 }
 
-// Whether another process has the store open: RocksDB locks this file with fcntl.
-bool locked_by_another(const std::string& path) {
-  const int fd = ::open((path + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return false;
-  struct flock lock{};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  const bool locked = ::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  ::close(fd);
-  return locked;
-}
-
 Error open_error(const rocksdb::Status& status, const std::string& path) {
   const std::string text = status.ToString();
   const bool locked = text.find("lock ") != text.npos || text.find("LOCK") != text.npos;
@@ -692,9 +680,21 @@ std::unique_ptr<rocksdb::Env> env_with_log_ahead(std::shared_ptr<rocksdb::FileSy
 
 }  // namespace
 
+// RocksDB locks this file with fcntl.
+bool is_open_elsewhere(const std::string& path) {
+  const int fd = ::open((path + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool locked = ::fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  ::close(fd);
+  return locked;
+}
+
 Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   if (options.read_only) {
-    if (locked_by_another(options.path)) {
+    if (is_open_elsewhere(options.path)) {
       return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
     }
     return open_to_read(options);

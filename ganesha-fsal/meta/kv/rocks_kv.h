@@ -64,5 +64,8 @@ struct RocksOptions {
 
 // kBusy: another process has the folder open. kCorrupt, kNoSpace, kIo, kNotFound as they say.
 [[nodiscard]] Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options);
+// Whether another process has the store in this folder open. Requires: this one has not, or its
+// lock would go.
+[[nodiscard]] bool is_open_elsewhere(const std::string& path);
 
 }  // namespace weft::mds

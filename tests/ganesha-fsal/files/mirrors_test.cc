@@ -462,6 +462,35 @@ TEST_CASE_METHOD(MirrorsTest,
   CHECK(recalls.calls.size() == 2);
 }
 
+TEST_CASE_METHOD(MirrorsTest,
+                 "who reads leaders alone gets the others, too, when they may be read") {
+  for (auto& [id, load] : loads) load.network.max = 100;
+  const auto duplicate = make(layout::Duplication::kServerAsync);
+  const auto recalled = [&] {
+    mirrors->tick();
+    return recalls.calls.size();
+  };
+  {
+    const auto target = mirrors->begin_write(f, duplicate);
+    REQUIRE(target);
+    REQUIRE(layouts.grant(f, 6, Access::kRead));
+    REQUIRE(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 2);
+    CHECK(recalled() == 0);
+  }
+  CHECK(recalled() == 0);  // what was written may be on its way yet
+  const auto owing = mirrors->take_owing(10);
+  REQUIRE(owing.size() == 1);
+  CHECK(recalled() == 0);
+  mirrors->duplicated(owing[0]);
+  REQUIRE(recalled() == 1);
+  CHECK(recalls.calls[0].client == 6);
+  CHECK(recalls.calls[0].only == Access::kRead);
+  layouts.returned(f, 6, Access::kRead);
+  REQUIRE(layouts.grant(f, 6, Access::kRead));
+  CHECK(mirrors->servers_for(f, *mirrors->look(f), Access::kRead, 58)->ds_ids.size() == 4);
+  CHECK(recalled() == 1);
+}
+
 TEST_CASE_METHOD(MirrorsTest, "a layout ends without COMMIT: who may be ahead goes on leading") {
   const auto duplicate = make(layout::Duplication::kServerAsync);
   REQUIRE(mirrors->begin_write(f, duplicate));

@@ -50,6 +50,7 @@ PAPERS = {
         Figure("< 1", "scheduling", "what leaving out gains, .*", "skip, beyond 64 MB"),
         Figure("up to 2", "reads", "reads of both copies / of one"),
         Figure(">= .5", "reads", "one copy's links stressed / not"),
+        Figure("-", "reads", "long readers when .*"),
         Figure("", "models", "CEFT-PVFS, .*", "MTTDL"),
     ]),
     "ipvfs": ("iPVFS", [
