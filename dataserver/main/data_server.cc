@@ -561,8 +561,6 @@ MetricsSample DataServer::metrics() const {
           .shared_out_bytes = local_counts_->to_client.load(),
           .rdma_configured = rdma_ != nullptr,
           .rdma_listening = rdma_ == nullptr ? 0 : rdma_->listening(),
-          .rdma_connections = rdma_ == nullptr ? 0 : rdma_->connections(),
-          .rdma_calls = rdma.calls.load(),
           .rdma_in_bytes = rdma.bytes_in.load(),
           .rdma_out_bytes = rdma.bytes_out.load(),
           .partner_rdma_connections = partners.connections.load(),

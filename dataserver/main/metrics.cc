@@ -70,8 +70,6 @@ void write_rdma(const MetricsSample& now, Metrics& out) {
   if (!now.rdma_configured) return;
   out.gauge("weft_ds_rdma_listening", "Addresses at which clients can come by RDMA",
             now.rdma_listening);
-  out.gauge("weft_ds_rdma_connections", "Connections by RDMA", now.rdma_connections);
-  out.counter("weft_ds_rdma_calls_total", "Requests that came by RDMA", now.rdma_calls);
   constexpr char kBytes[] = "weft_ds_rdma_bytes_total";
   constexpr char kBytesHelp[] = "Bulk data read from clients' memory, and written to it";
   out.counter(kBytes, kBytesHelp, now.rdma_in_bytes, {{"direction", "in"}});

@@ -7,8 +7,7 @@
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
 //   weft_ds_shared_memory_bytes_total{direction="in|out"}
 //                                                      exchanged so with a metadata server
-//   weft_ds_rdma_listening, weft_ds_rdma_connections   addresses; now; if RDMA is configured
-//   weft_ds_rdma_calls_total                           requests that came so
+//   weft_ds_rdma_listening                             addresses, now; if RDMA is configured
 //   weft_ds_rdma_bytes_total{direction="in|out"}       read from and written to clients' memory
 //   weft_ds_partner_rdma_connections                   to partners, now; if RDMA is configured
 //   weft_ds_partner_rdma_calls_total                   requests that went so
@@ -97,8 +96,6 @@ struct MetricsSample {
   std::uint64_t shared_out_bytes = 0;
   bool rdma_configured = false;
   std::uint64_t rdma_listening = 0;
-  std::uint64_t rdma_connections = 0;
-  std::uint64_t rdma_calls = 0;
   std::uint64_t rdma_in_bytes = 0;
   std::uint64_t rdma_out_bytes = 0;
   std::uint64_t partner_rdma_connections = 0;

@@ -13,17 +13,7 @@
 
 #include "rpc/base/log_text.h"
 #include "rpc/base/nearest.h"
-
-// toml++ 3.3 says what it expects of a text with a macro that is an assert, or an assumption for
-// the optimiser with NDEBUG; "[[[[" breaks both. Neither: the checks that come after find the
-// error.
-#pragma push_macro("NDEBUG")
-#undef NDEBUG
-#define TOML_ASSERT(expr) static_assert(true)
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-#pragma pop_macro("NDEBUG")
+#include "rpc/base/toml.h"
 
 namespace weft::ds {
 
@@ -208,10 +198,7 @@ void flatten(const toml::table& table, const std::string& prefix,
 
 Result<> read_toml(std::string_view text, const std::string& name,
                    const std::vector<TomlField>& fields) {
-  // toml++ 3.3 runs into undefined behaviour on some characters (U+FE7F is one).
-  const auto odd = std::find_if(text.begin(), text.end(),
-                                [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  if (odd != text.end()) {
+  if (const auto odd = not_ascii(text); odd != text.end()) {
     const auto line = 1 + std::count(text.begin(), odd, '\n');
     return fail(Errc::kInvalid, name + ":" + std::to_string(line) + ": only ASCII is allowed");
   }

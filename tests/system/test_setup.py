@@ -177,13 +177,18 @@ def test_each_command_may_be_run_again(first, others):
                                              first.node.address)
 
 
-def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
+def one_joined(first, machine) -> tuple[dict, dict, list[str]]:
+    """What init and join have said, and join's words for the machine's disk."""
     made = first.said("init", "--address", first.node.address)
     first.serve()
     first.start(made["start"][1]).wait_port(JOIN_PORT)
-    machine, host = others[0], first.node.address
     disk = ["--disk", str(machine.disk)]
-    joined = machine.said("join", host, made["token"], *disk)
+    return made, machine.said("join", first.node.address, made["token"], *disk), disk
+
+
+def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
+    made, joined, disk = one_joined(first, others[0])
+    machine, host = others[0], first.node.address
     conf = Path(joined["configuration"])
     conf.write_text(conf.read_text().replace("\n# create", "\ncreate"))  # as with systemd
     (machine.disk / "objects").mkdir()
@@ -204,12 +209,8 @@ def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
 
 
 def test_directories_with_one_name_and_systems_are_told_apart(run, first, others):
-    made = first.said("init", "--address", first.node.address)
-    first.serve()
-    first.start(made["start"][1]).wait_port(JOIN_PORT)
+    made, joined, disk = one_joined(first, others[0])
     machine, host = others[0], first.node.address
-    disk = ["--disk", str(machine.disk)]
-    joined = machine.said("join", host, made["token"], *disk)
     same = ["--disk", str(run.make_folder(f"{machine.name}/mnt/a"))]
     for _ in range(2):
         second = machine.said("join", host, made["token"], *same)

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
-#include "ganesha-fsal/meta/ops/owed.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "layout/relocation.h"
@@ -167,8 +166,6 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
     out.fresh = true;
     return tree.bump_object_epoch(missed.id, out);
   };
-  Owed owed;  // what it notes nobody waits for here
-  const Owed::Scope scope(owed);
   auto done = when == Durable::kLater ? change_told(locks_.lock({missed.id}), mark)
                                       : change(locks_.lock({missed.id}), mark);
   if (!done) return pass(done);

@@ -335,8 +335,9 @@ class Namespace {
   // against holders of older handles. Returns the map. kInvalid: nothing dirty. kBusy: the server
   // is not at this copy, or the copy is the only one: the map has changed since it was read.
   // kLayoutTryLater: it is the last that is current at its stripe. kFenced: `reporter`, the server
-  // that says so, is not current at that stripe itself. With kLater it is not durable on return:
-  // the caller marks other files with the same sync, and settles each before it acts by that.
+  // that says so, is not current at that stripe itself. With kLater, in an Owed::Scope, it is not
+  // durable on return: the caller marks other files with the same sync, and settles each before it
+  // acts by that.
   struct Marked : layout::LayoutMap {
     bool fresh = false;  // it was not stale before
   };

@@ -7,16 +7,8 @@
 #include <charconv>
 #include <ranges>
 
+#include "rpc/base/toml.h"
 #include "tools/weft/table.h"
-
-// As in dataserver/process/toml_fields.cc, which says why.
-#pragma push_macro("NDEBUG")
-#undef NDEBUG
-#define TOML_ASSERT(expr) static_assert(true)
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-#pragma pop_macro("NDEBUG")
 
 namespace weft::cli {
 namespace {
@@ -149,10 +141,7 @@ Check check_versions(const std::vector<VersionFacts>& versions) {
 }
 
 std::vector<std::string> toml_texts(std::string_view file, std::string_view key) {
-  // As weft-ds does: toml++ 3.3 runs into undefined behaviour on some characters.
-  if (std::ranges::any_of(file, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) {
-    return {};
-  }
+  if (not_ascii(file) != file.end()) return {};
   const toml::parse_result parsed = toml::parse(file);
   if (!parsed) return {};
   const toml::node* node = &parsed.table();
