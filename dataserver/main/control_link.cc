@@ -390,7 +390,8 @@ control::Heartbeat ControlLink::heartbeat() {
   const CounterTotals total = parts_.counters.total();
   const OwnWork own{
       .streams = parts_.counters.take_streams(),
-      .network = {.in = total.write_bytes, .out = total.read_bytes + total.partner_read_bytes}};
+      .network = {.in = total.write_bytes, .out = total.read_bytes + total.partner_read_bytes},
+      .for_servers = total.partner_read_bytes};
   control::Heartbeat heartbeat;
   const StoreWatch::State store = look();
   heartbeat.space = to_space(store.usage);
