@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "rpc/xdr/describe.h"
@@ -52,6 +53,8 @@ struct ServerLoad {
   std::uint64_t memory_free = UINT64_MAX;  // bytes; UINT64_MAX: not measured
   DeviceLoad disk;
   DeviceLoad network;
+  // Of disk.used, what others than the server's clients moved; nothing: not known.
+  std::optional<std::uint64_t> disk_others = {};
 
   friend bool operator==(const ServerLoad&, const ServerLoad&) = default;
 };
@@ -62,6 +65,7 @@ void describe(Io& io, ServerLoad& r) {
   io("memory_free", r.memory_free);
   io("disk", r.disk);
   io("network", r.network);
+  // disk_others is at the end of a heartbeat.
   io.check(std::ranges::all_of(r.cpu_percent, [](auto percent) { return percent <= 100; }));
 }
 

@@ -16,9 +16,8 @@ constexpr double kAlike = 0.85;  // of the best
 constexpr double kSteps = 8;
 constexpr double kClearGain = 1.1;
 
-double left_by_others(const DeviceLoad& device, std::uint64_t served) {
+double left_by_others(const DeviceLoad& device, std::uint64_t others) {
   if (device.max == 0) return kUnlimited;
-  const std::uint64_t others = device.used - std::min(device.used, served);
   return static_cast<double>(device.max - std::min(device.max, others));
 }
 
@@ -44,11 +43,16 @@ std::vector<std::uint8_t> turns_of(std::span<const double> spares, std::size_t t
 }  // namespace
 
 double spare_for_reading(const ReaderView& view, std::uint64_t part) {
-  double spare = left_by_others(view.load.network, view.served);
+  const auto without_served = [&](std::uint64_t used) {
+    return used - std::min(used, view.served);
+  };
+  double spare = left_by_others(view.load.network, without_served(view.load.network.used));
   if (part > view.load.memory_free) {
     const double missing =
         1 - static_cast<double>(view.load.memory_free) / static_cast<double>(part);
-    spare = std::min(spare, left_by_others(view.load.disk, view.served) / missing);
+    const std::uint64_t others =
+        view.load.disk_others.value_or(without_served(view.load.disk.used));
+    spare = std::min(spare, left_by_others(view.load.disk, others) / missing);
   }
   if (cpu_is_busy(view.load)) spare = std::min(spare, static_cast<double>(view.served));
   return spare;

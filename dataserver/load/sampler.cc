@@ -209,7 +209,20 @@ SystemLoad::Totals SystemLoad::totals(const OwnWork& own) {
   now.cpus = cpus(now.at);
   now.disk = disk();
   now.net = net(own);
+  now.own = own;
+  if (const auto io = parsed(files_.read("/proc/self/io"), parse_process_io); io && options_.here) {
+    now.own_disk = *io;
+  }
   return now;
+}
+
+std::optional<std::uint64_t> SystemLoad::for_clients(const Totals& now, double seconds) const {
+  if (!now.own_disk || !last_.own_disk) return std::nullopt;
+  const std::uint64_t in = rate(last_.own_disk->in, now.own_disk->in, seconds);
+  const std::uint64_t servers = rate(last_.own.for_servers, now.own.for_servers, seconds);
+  const std::uint64_t out = rate(last_.own_disk->out, now.own_disk->out, seconds);
+  const std::uint64_t sent = rate(last_.own.network.in, now.own.network.in, seconds);
+  return in - std::min(in, servers) + std::min(out, sent);
 }
 
 std::vector<std::uint8_t> SystemLoad::busy(const std::vector<CpuTimes>& before,
@@ -259,6 +272,9 @@ layout::ServerLoad SystemLoad::sample(const OwnWork& own) {
   const std::uint64_t net =
       std::max(rate(last_.net.in, now.net.in, seconds), rate(last_.net.out, now.net.out, seconds));
   load.disk = resource(options_.disk_max, disk_max_, disk, std::max(own.streams, queue), span);
+  if (const auto own_use = for_clients(now, seconds)) {
+    load.disk_others = disk - std::min(disk, *own_use);
+  }
   load.network = resource(options_.net_max, net_max_, net, own.streams, span);
   last_ = std::move(now);
   return load;

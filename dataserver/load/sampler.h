@@ -19,6 +19,11 @@
 // queue on average, if that is more: the queue holds what other programs read and write, too. The
 // queue is the machine's, so a process or a cgroup with an io.stat has streams of clients alone.
 //
+// What others use of the disk is what it moves, less what this process reads and writes at disks
+// for its clients. The process's reads are those of the kernel: what comes out of memory is none.
+// Its reads for other data servers, which come from the disk, are not its clients'; of its writes
+// those are that clients sent. With objects elsewhere that is not known.
+//
 // Threading: a source belongs to one thread at a time; run_queues() may be called on any.
 #pragma once
 
@@ -26,6 +31,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,13 +47,15 @@ struct LoadOptions {
   std::string counters = "machine";
   std::uint64_t disk_max = 0;  // bytes per second; 0: learnt
   std::uint64_t net_max = 0;   // each way; 0: learnt
+  bool here = true;            // objects are in files of this process
   bool page_cache = true;      // objects may be in it; if not, no memory counts as free for them
 };
 
 // What only the server itself knows.
 struct OwnWork {
-  std::uint32_t streams = 0;  // that did I/O since the sample before
-  ByteTotals network;         // since the start: received from clients, sent to them
+  std::uint32_t streams = 0;      // that did I/O since the sample before
+  ByteTotals network;             // since the start: received from clients, sent to them
+  std::uint64_t for_servers = 0;  // of those sent, what other data servers read
 };
 
 class LoadSource {
@@ -113,12 +121,16 @@ class SystemLoad final : public LoadSource {
     std::vector<CpuTimes> cpus;  // one, of all CPUs together, unless of the machine
     DiskTotals disk;
     ByteTotals net;
+    std::optional<ByteTotals> own_disk;  // of this process
+    OwnWork own;
   };
 
   [[nodiscard]] Totals totals(const OwnWork& own);
   [[nodiscard]] std::vector<CpuTimes> cpus(TimePoint now);
   [[nodiscard]] DiskTotals disk();
   [[nodiscard]] ByteTotals net(const OwnWork& own);
+  // What clients here move at the disk, bytes a second, since the sample before.
+  [[nodiscard]] std::optional<std::uint64_t> for_clients(const Totals& now, double seconds) const;
   [[nodiscard]] std::uint64_t memory();
   [[nodiscard]] std::uint64_t machine_memory();
   [[nodiscard]] CpuTimes group_cpu(std::uint64_t used_us, std::uint64_t us, std::uint64_t total);

@@ -291,6 +291,7 @@ LocalEndpoint local_endpoint(const DsConfig& config) {
 LoadOptions load_options(const DsConfig& config) {
   LoadOptions options = config.load;
   const bool elsewhere = config.target || !config.parity.empty();
+  options.here = !elsewhere;
   options.page_cache = elsewhere || config.store.mode == IoMode::kBuffered;
   return options;
 }

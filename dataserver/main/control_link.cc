@@ -388,8 +388,10 @@ control::Heartbeat ControlLink::heartbeat() {
     complaint_.clear();  // it has accepted us
   }
   const CounterTotals total = parts_.counters.total();
-  const OwnWork own{.streams = parts_.counters.take_streams(),
-                    .network = {.in = total.write_bytes, .out = total.read_bytes}};
+  const OwnWork own{
+      .streams = parts_.counters.take_streams(),
+      .network = {.in = total.write_bytes, .out = total.read_bytes + total.partner_read_bytes},
+      .for_servers = total.partner_read_bytes};
   control::Heartbeat heartbeat;
   const StoreWatch::State store = look();
   heartbeat.space = to_space(store.usage);

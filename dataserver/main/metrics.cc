@@ -186,6 +186,9 @@ void write_metrics(const MetricsSample& now, Metrics& out) {
   write_operations(now.operations, out);
   write_times(now.times, out);
   out.counter("weft_ds_read_bytes_total", "Bytes read by clients", now.operations.read_bytes);
+  out.counter("weft_ds_partner_read_bytes_total",
+              "Bytes read by data servers that make copies equal",
+              now.operations.partner_read_bytes);
   out.counter("weft_ds_write_bytes_total", "Bytes written by clients", now.operations.write_bytes);
   out.counter("weft_ds_zero_copy_bytes_total", "Bytes read that were sent from the page cache",
               now.operations.zero_copy_bytes);

@@ -4,6 +4,7 @@
 //   weft_ds_operations_total{op="read|write|commit"}   operations begun
 //   weft_ds_operation_seconds{op="read|write|commit"}  histogram, from begun to answered
 //   weft_ds_read_bytes_total, weft_ds_write_bytes_total
+//   weft_ds_partner_read_bytes_total                   by data servers that make copies equal
 //   weft_ds_zero_copy_bytes_total                      of those read, sent from the page cache
 //   weft_ds_shared_memory_bytes_total{direction="in|out"}
 //                                                      exchanged so with a metadata server

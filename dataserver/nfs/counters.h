@@ -33,9 +33,10 @@ struct CountersOf {
   T reads{};
   T writes{};
   T commits{};
-  T read_bytes{};
+  T read_bytes{};          // by clients, and by the metadata server for clients
+  T partner_read_bytes{};  // by data servers, which make copies equal
   T write_bytes{};
-  T zero_copy_bytes{};  // of read_bytes, those that never entered this process
+  T zero_copy_bytes{};  // of both, those that never entered this process
   T errors{};           // READ, WRITE, COMMIT answered with an error
   T refused{};          // handles that are forged, foreign or fenced, or lack the right
   T size_queries{};     // asked of the metadata server
@@ -84,6 +85,7 @@ class Counters {
       sum.writes += cell.writes.get();
       sum.commits += cell.commits.get();
       sum.read_bytes += cell.read_bytes.get();
+      sum.partner_read_bytes += cell.partner_read_bytes.get();
       sum.write_bytes += cell.write_bytes.get();
       sum.zero_copy_bytes += cell.zero_copy_bytes.get();
       sum.errors += cell.errors.get();

@@ -120,7 +120,7 @@ void DsHandler::reply_read(ReadJob& job, bool eof) {
     return fail_op(job.op, Status::NFS4ERR_ACCESS);
   }
   Payload& payload = job.result.payload;
-  counters.read_bytes.add(payload.size());
+  (job.for_partner ? counters.partner_read_bytes : counters.read_bytes).add(payload.size());
   counters.zero_copy_bytes.add(zero_copy_bytes(payload));
   answer(job.op, {Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(payload)}, 0});
 }

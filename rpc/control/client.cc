@@ -24,6 +24,7 @@ using peer::SecureChannel;
 constexpr std::chrono::milliseconds kNoLeaseYet{100};  // until the next heartbeat
 constexpr std::uint32_t kLeastHeartbeatMs = 50;
 constexpr std::uint32_t kMostHeartbeatMs = 60'000;
+constexpr std::uint32_t kVersionWithDiskOthers = 6;  // before it a heartbeat ends without them
 constexpr const char* kCompareKeys =
     ". Compare the key files: weft key show FILE, here and at the metadata server";
 
@@ -215,8 +216,10 @@ void Client::Impl::beat() {
   if (!config_.keys->accepts(connection_->key())) {
     return lost({Errc::kAuth, "the connection's cluster key was dropped"});
   }
+  Heartbeat told = events_.heartbeat();
+  if (connection_->version() < kVersionWithDiskOthers) told.load.measured.disk_others.reset();
   connection_->call(
-      events_.heartbeat(), config_.silence_timeout,
+      told, config_.silence_timeout,
       [this, attempt = attempt_, sent = config_.clock->now()](const Result<Lease>& answer) {
         if (attempt != attempt_) return;
         if (!answer) return lost(answer.error());

@@ -153,8 +153,7 @@ void describe(Io& io, Fence& r) {
   io("epoch", r.epoch);
 }
 
-// The DS stores cluster, ds_id and the next state with its store, and applies the fences it missed,
-// before it counts itself registered.
+// The DS stores cluster, ds_id and the next state, and applies the fences, before it is registered.
 struct Registered {
   Uuid cluster{};
   std::uint32_t ds_id = 0;
@@ -294,6 +293,7 @@ void describe(Io& io, Heartbeat& r) {
   io("scrub", r.scrub);
   io("trouble", r.trouble, cut_at(kMaxText));
   io("state", r.state);
+  io("disk_others", r.load.measured.disk_others, newer());  // from version 6 on
 }
 
 // The data server may serve clients for so long, from when it sent the heartbeat; 0: not until

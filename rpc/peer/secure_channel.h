@@ -48,7 +48,7 @@ struct Versions {
   std::uint32_t least = 0;
   std::uint32_t most = 0;
 };
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 constexpr Versions kVersions{.least = 3, .most = kVersion};
 
 class SecureChannel {

@@ -272,11 +272,10 @@ std::size_t ClientTable::expire() {
   std::vector<nfs4::ClientId> gone;
   Nanoseconds oldest = now;
   for (const auto& [id, record] : records_) {
-    const Nanoseconds renewed(record.client->renewed_ns.load());
-    if (now - renewed > options_.lease) {
+    if (expired(record)) {
       gone.push_back(id);
     } else {
-      oldest = std::min(oldest, renewed);
+      oldest = std::min(oldest, Nanoseconds(record.client->renewed_ns.load()));
     }
   }
   none_until_ = oldest + options_.lease;
@@ -301,9 +300,15 @@ ClientTable::Record* ClientTable::owner_record(const std::string& owner, bool co
 }
 
 bool ClientTable::expired(const Record& record) const {
-  const Nanoseconds idle =
-      clock_.now().time_since_epoch() - Nanoseconds(record.client->renewed_ns.load());
-  return idle > options_.lease;
+  const auto silent = [&] {
+    const Nanoseconds renewed(record.client->renewed_ns.load());
+    return clock_.now().time_since_epoch() - renewed > options_.lease;
+  };
+  // What ran at the first look and is over at the second has renewed in between.
+  return silent() &&
+         std::ranges::none_of(record.sessions,
+                              [](const auto& session) { return session->busy(); }) &&
+         silent();
 }
 
 bool ClientTable::has_room(bool server, const std::string& host) const {

@@ -6,6 +6,10 @@
 // another verifier has restarted: it gets a new, unconfirmed client id, and the old one goes when
 // the new one is confirmed. CREATE_SESSION has a reply cache of one per client id.
 //
+// A client is in touch while a request of it is carried out, and its lease counts from the end of
+// that: without its session the same request would be carried out once more in another, and an old
+// WRITE that a disk held back would land on a newer one.
+//
 // Bounds: clients, sessions per client, and the bytes promised for kept replies; of clients and of
 // bytes one host has a part. When the client table, or the host's part of it, is full, unconfirmed
 // and then expired records make room; if none can, NFS4ERR_DELAY. Servers of the system are counted
@@ -55,7 +59,7 @@ class ClientTable {
 
   // nullptr when there is no such session.
   [[nodiscard]] std::shared_ptr<ServerSession> find(const nfs4::SessionId& id) const;
-  // Marks a sign of life. No lock.
+  // Marks a sign of life: a request came, or ends, before its slot is free. No lock.
   void renew(ServerClient& client) const;
   // Drops clients whose lease ran out; returns how many. Looks at them when one may have, and not
   // each time.

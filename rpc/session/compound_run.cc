@@ -295,6 +295,7 @@ void CompoundRun::finish(Owner run) {
   bytes.patch_u32(self.status_at_, static_cast<std::uint32_t>(self.status_));
   bytes.patch_u32(self.count_at_, self.results_);
   if (self.session_ != nullptr) {
+    self.connection_->core().table.renew(self.session_->client());
     std::optional<std::span<const std::byte>> keep;
     std::vector<std::byte> flat;
     if (!self.reply_.has_payload()) {

@@ -1,5 +1,6 @@
 #include "rpc/session/server_session.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -121,6 +122,13 @@ std::vector<std::unique_ptr<ReplyTaker>> ServerSession::finish(
   slot.takers.reset();
   slot.word.store(idle, std::memory_order_release);
   return takers;
+}
+
+bool ServerSession::busy() const {
+  return std::any_of(slots_.get(), slots_.get() + limits_.slots, [](const Slot& slot) {
+    const Word state = slot.word.load(std::memory_order_acquire) >> 32;
+    return state == kRunning || state == kTaken;
+  });
 }
 
 nfs4::SequenceOk ServerSession::answer(const nfs4::SequenceArgs& args) const {

@@ -95,6 +95,9 @@ class ServerSession {
   [[nodiscard]] std::vector<std::unique_ptr<ReplyTaker>> finish(
       std::uint32_t slot, std::optional<std::span<const std::byte>> reply);
 
+  // Whether a request runs. It looks at each slot.
+  [[nodiscard]] bool busy() const;
+
   [[nodiscard]] nfs4::SequenceOk answer(const nfs4::SequenceArgs& args) const;
 
   // A dead session answers NFS4ERR_BADSESSION; requests already running go on.

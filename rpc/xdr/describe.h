@@ -21,6 +21,10 @@
 //   io("error", r.error, cut_at(256))        as at_most(), and only the first 256 are written
 //   io("what", r.what, among(What::kFile, What::kClient))    an enumeration, from one to another
 //
+//   io("since", r.since, newer())            an optional one, at the end of a whole message: what
+//   is
+//                                            not set is not written
+//
 // io.check(condition) says what must hold of what was read; a writer does not look. A record whose
 // form depends on a field asks for that field (`if (r.what == ...)`) after it: one that is not
 // allowed is never stored. Where both directions differ, Io::kReads says which one it is.
@@ -35,6 +39,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +47,7 @@
 #include <vector>
 
 #include "rpc/base/error.h"
+#include "rpc/xdr/newer.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft {
@@ -89,6 +95,10 @@ class Writer {
   template <class E>
   void operator()(const char*, const E& field, Among<E>) {
     out_.u32(static_cast<std::uint32_t>(field));
+  }
+  template <class T>
+  void operator()(const char* name, const std::optional<T>& field, Newer<Nothing>) {
+    if (field) (*this)(name, *field);
   }
   void check(bool) {}
 
@@ -162,6 +172,11 @@ class Reader {
     check(word >= static_cast<std::uint32_t>(rule.least) &&
           word <= static_cast<std::uint32_t>(rule.most));
     if (in_.ok()) field = static_cast<E>(word);
+  }
+  template <class T>
+  void operator()(const char* name, std::optional<T>& field, Newer<Nothing>) {
+    field.reset();
+    if (in_.ok() && in_.remaining() > 0) (*this)(name, field.emplace());
   }
   void check(bool holds) {
     if (!holds) in_.reject();

@@ -1,5 +1,5 @@
 // A field of a described record (describe.h) that a writer of the version before does not have. In
-// JSON only, where fields have names:
+// JSON, where fields have names, any; in XDR an optional one at the end of a message (describe.h):
 //
 //   io("age", r.age, newer());
 //   io("rows", r.rows, newer(cut_at(9)));

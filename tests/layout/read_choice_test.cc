@@ -79,6 +79,16 @@ TEST_CASE("the disk counts for what is not in memory") {
   CHECK(spare_for_reading(view, 10) == 10);
 }
 
+TEST_CASE("use of the disk by others counts though clients move more, out of memory") {
+  ReaderView view = idle();
+  view.load.memory_free = 0;
+  view.load.disk.used = 30;
+  view.served = 90;
+  CHECK(spare_for_reading(view, 10) == 40);
+  view.load.disk_others = 25;
+  CHECK(spare_for_reading(view, 10) == 15);
+}
+
 TEST_CASE("a server whose CPUs are busy gives readers what it gives now") {
   ReaderView view = idle();
   view.load.cpu_percent = {100, 99};

@@ -133,6 +133,42 @@ TEST_CASE("other programs' streams at the disk count, as many as are in its queu
   CHECK(rig.sample().disk.streams == 0);
 }
 
+TEST_CASE("what others use of the disk is not hidden by what clients read out of memory") {
+  Rig rig;
+  const auto io = [&rig](std::uint64_t in, std::uint64_t out) {
+    rig.files.texts["/proc/self/io"] =
+        "read_bytes: " + std::to_string(in) + "\nwrite_bytes: " + std::to_string(out) + "\n";
+  };
+  io(0, 0);
+  rig.files.disk(0, 0);
+  CHECK(rig.sample().disk_others == 0);
+  rig.clock.advance(1s);
+  rig.files.disk(1000, 0);  // 512,000 bytes, of which this process read a fifth
+  io(102'400, 0);
+  CHECK(rig.sample({.network = {.out = 900'000}}).disk_others == 409'600);
+  rig.clock.advance(1s);
+  rig.files.disk(2000, 0);  // and half of what it read this time was for another data server
+  io(614'400, 0);
+  CHECK(rig.sample({.network = {.out = 1'800'000}, .for_servers = 256'000}).disk_others == 256'000);
+  rig.clock.advance(1s);
+  rig.files.disk(2000, 1000);  // it wrote more than its clients did: to make its copies equal
+  io(614'400, 512'000);
+  CHECK(rig.sample({.network = {.in = 100'000, .out = 1'800'000}, .for_servers = 256'000})
+            .disk_others == 412'000);
+  rig.clock.advance(1s);
+  rig.files.texts.erase("/proc/self/io");
+  CHECK_FALSE(rig.sample().disk_others);
+}
+
+TEST_CASE("of objects elsewhere this process does not know who uses their disk") {
+  Rig rig({.here = false});
+  rig.files.texts["/proc/self/io"] = "read_bytes: 0\nwrite_bytes: 0\n";
+  rig.files.disk(0, 0);
+  static_cast<void>(rig.sample());
+  rig.clock.advance(1s);
+  CHECK_FALSE(rig.sample().disk_others);
+}
+
 TEST_CASE("who is judged by its own counters has no streams of others") {
   for (const char* const counters : {"process", "/cg"}) {
     Rig rig({.counters = counters});

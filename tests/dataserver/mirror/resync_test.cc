@@ -366,7 +366,7 @@ TEST_CASE("of what is equal only checksums cross the network") {
   std::string text = pattern(8 * kMiB);
   rig.put(kFirst, 0, text);
   rig.put(kSecond, 0, text);
-  const auto sent = [&] { return rig.servers.at(kFirst).counters->total().read_bytes; };
+  const auto sent = [&] { return rig.servers.at(kFirst).counters->total().partner_read_bytes; };
   rig.begin({{0, kMaxEnd}});
   const auto equal = rig.finish();
   CHECK(equal.state == State::kDone);

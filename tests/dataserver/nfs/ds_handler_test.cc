@@ -372,6 +372,11 @@ TEST_CASE("operations are counted") {
   CHECK(total.commits == 1);
   CHECK(total.errors == 0);
   CHECK(total.running == 0);
+  // What is read to make copies equal is not what clients read.
+  REQUIRE(rig.put(rig.handle({.access = layout::Access::kFetch})) == Status::NFS4_OK);
+  CHECK(rig.read(0, 10'000).text.size() == 10'000);
+  CHECK(rig.counters.total().read_bytes == 65536);
+  CHECK(rig.counters.total().partner_read_bytes == 10'000);
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ struct Mds : ServerEvents {
   }
   void on_heartbeat(std::uint32_t, Heartbeat beat, Done<Lease> done) {
     if (beat.counters.reads == 123) log.note("beat");
+    if (beat.load.measured.disk_others == 7) log.note("others");
     done(Lease{lease.load()});
   }
   void on_query_size(std::uint32_t, QuerySize query, Done<FileSize> done) {
@@ -130,6 +131,7 @@ struct DataServer : ClientEvents {
   Heartbeat heartbeat() override {
     Heartbeat beat;
     beat.counters.reads = 123;
+    beat.load.measured.disk_others = 7;
     return beat;
   }
   void on_lease(TimePoint sent, std::chrono::seconds length) override {
@@ -231,7 +233,8 @@ TEST_CASE("a metadata server is told of RDMA if it knows of it, and again when t
 }
 
 TEST_CASE("servers of a version before are registered with as they know it") {
-  const std::uint32_t known = GENERATE(3U, 4U, 5U);  // before RDMA, before networks, now
+  // Before RDMA, before networks, before what others use of a disk, now.
+  const std::uint32_t known = GENERATE(3U, 4U, 5U, 6U);
   const peer::Versions before{.least = 3, .most = known};
   Both both;
   both.ds.rdma = {layout::make_address("192.0.2.7", 20049).value()};
@@ -252,6 +255,7 @@ TEST_CASE("servers of a version before are registered with as they know it") {
   CHECK(both.mds.log.count("register ds") == 1);
   CHECK(both.mds.log.count("by rdma at 192.0.2.7:20049") == (known > 3 ? 1 : 0));
   CHECK(both.mds.log.count("in network n") == (known > 4 ? 1 : 0));
+  CHECK((both.mds.log.count("others") > 0) == (known > 5));
   both.client.reset();
 }
 

@@ -113,8 +113,8 @@ TEST_CASE("ends of different versions refuse each other, and both say why") {
   CHECK_FALSE(pair.accepting.established());
   CHECK(pair.connecting_result.error() == Errc::kNotSupported);
   CHECK(pair.connecting_result.error().text ==
-        "the peer speaks weft-control/6, this server weft-control/5, weft-control/4, "
-        "weft-control/3: both must run the same Weft");
+        "the peer speaks weft-control/7, this server weft-control/6, weft-control/5, "
+        "weft-control/4, weft-control/3: both must run the same Weft");
   CHECK(pair.accepting_result.error() == Errc::kNotSupported);
   CHECK(pair.accepting_result.error().text.ends_with("both servers must run the same Weft"));
 }

@@ -444,6 +444,40 @@ TEST_CASE("a request whose connection went away still ends, and its answer is ke
   CHECK(wire.server.counts().running == 0);
 }
 
+TEST_CASE("a client whose request runs for longer than a lease keeps its session") {
+  using std::chrono::seconds;
+  HoldingHandler handler;
+  SessionServerOptions options = Wire::defaults();
+  options.lease = seconds(90);
+  Wire wire(1, options, &handler);
+  wire.establish();
+  const auto ops = [&] { return Wire::list(wire.sequence(0, 1), Wire::put_fh("a")); };
+  wire.send(ops());
+  CHECK_FALSE(wire.answer());
+  wire.clock.advance(seconds(200));
+  wire.server.expire();
+  CHECK(wire.server.counts().sessions == 1);
+  // It is not carried out again, neither while it runs nor after.
+  wire.network.cut(wire.network.connections() - 1);
+  REQUIRE(wire.network.run());
+  wire.connect();
+  wire.send(ops());
+  CHECK_FALSE(wire.answer());
+  wire.clock.advance(seconds(200));
+  wire.server.expire();
+  handler.release_all();
+  REQUIRE(wire.answer());
+  // The lease counts from the end.
+  wire.clock.advance(seconds(90));
+  wire.server.expire();
+  CHECK(wire.ask(ops()).status == Status::NFS4_OK);
+  CHECK(handler.held.empty());
+  wire.clock.advance(seconds(91));
+  wire.server.expire();
+  CHECK(wire.server.counts().sessions == 0);
+  CHECK(wire.server.counts().clients == 0);
+}
+
 TEST_CASE("too many running compounds hold back reading, and it goes on after") {
   HoldingHandler handler;
   auto options = Wire::defaults();
