@@ -147,6 +147,7 @@ def test_the_metadata_disk_is_lost(run, cluster):
     assert {file["path"] for file in status["files"]
             if "busy" not in file["path"]} == {"/d/removed", "/d/cut"}, status
     assert status["grown"] >= 1
+    assert "weft audit start --check tells" in weft(cluster, "restored", "status").stdout
     assert any("lost bytes" in problem for problem in counters.weft(cluster, "status")["problems"])
 
     new_files_have_nothing_old(cluster)

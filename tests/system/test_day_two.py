@@ -111,14 +111,14 @@ def test_options_are_told_as_they_run(run, network):
     def row(options, name):
         return next(option for option in options if option["name"] == name)
     assert row(report["options"], "Lease_Lifetime") == {
-        "name": "Lease_Lifetime", "value": "10", "default": "60", "is_default": False}
+        "name": "Lease_Lifetime", "value": 10, "default": 60, "is_default": False}
     assert row(report["options"], "Resync_Rate")["is_default"]
     assert row(report["options"], "Key_File")["value"] == str(cluster.key_file)
-    assert row(report["options"], "Scrub_Every")["value"] == "172800 s"
-    assert row(report["options"], "Proxy_Memory")["value"] == "128 MiB"
+    assert row(report["options"], "Scrub_Every")["value"] == 2 * 86400
+    assert row(report["options"], "Proxy_Memory")["value"] == 128 << 20
     export, = report["exports"]
     assert export["path"] == cluster.path
-    assert row(export["options"], "Copies")["value"] == "2"
+    assert row(export["options"], "Copies")["value"] == 2
     server, = report["data_servers"]
     assert server["name"] == "ds1" and server["why"] == ""
     assert row(server["options"], "cluster.key_file")["value"] in map(str, cluster.key_files)
@@ -170,11 +170,11 @@ def test_options_are_read_again_while_clients_work(run, network):
         file = weft(cluster, "layout", "show", f"{cluster.path}/{name}")
         return {len(stripe["copies"]) for stripe in file["stripes"]}
     memory = value("Proxy_Memory")
-    assert value("Copies") == "1"
+    assert value("Copies") == 1
     client.run("dd if=/dev/zero of=/mnt/nfs/before bs=1M count=2 conv=fsync")
     cluster.options.extra |= {"Copies": "2", "Resync_Rate": '"64 MiB"', "Proxy_Memory": '"99 MiB"'}
     cluster.reload_exports(cluster.exports)
-    wait_until(lambda: value("Copies") == "2" and value("Resync_Rate") == "64 MiB", 30,
+    wait_until(lambda: value("Copies") == 2 and value("Resync_Rate") == 64 << 20, 30,
                "the file to be read again")
     assert value("Proxy_Memory") == memory
     client.run("dd if=/dev/zero of=/mnt/nfs/after bs=1M count=2 conv=fsync\n"
@@ -188,7 +188,7 @@ def test_options_are_read_again_while_clients_work(run, network):
     log = run.folder / "ganesha.log"
     wait_until(lambda: "Copies = 4: must be a number from 1 to 3" in
                log.read_text(errors="replace"), 30, "a word of what is wrong")
-    assert value("Copies") == "2" and value("Resync_Rate") == "64 MiB"
+    assert value("Copies") == 2 and value("Resync_Rate") == 64 << 20
     client.run("echo y >>/mnt/nfs/after")
 
 

@@ -53,8 +53,8 @@ def test_by_command_line(cluster, client, folder):
     counters.weft(cluster, "policy", "set", top + "/a", "stripes=2", "unit=64KiB")
     counters.weft(cluster, "policy", "set", top + "/a/b", "copies=1")
     counters.weft(cluster, "policy", "replace", top + "/a/b", "stripes=1")
-    assert shown(cluster, top + "/a/b")["stripes"] == ("1", top + "/a/b")
-    assert shown(cluster, top + "/a/b")["unit"] == ("64KiB", top + "/a")
+    assert shown(cluster, top + "/a/b")["stripes"] == (1, top + "/a/b")
+    assert shown(cluster, top + "/a/b")["unit"] == (65536, top + "/a")
     assert shown(cluster, top + "/a/b")["copies"][1] == "export"
     with through_data_servers(cluster, written=3 * MIB):
         job(client, folder, """
@@ -83,8 +83,8 @@ check("other/later", block(8, MIB))
         assert (len(found["stripes"]), found["stripe_unit"]) == (1, 64 << 10), found
         assert found["policy"] == "stripes=1 unit=64KiB copies=1", found
     assert layout(cluster, top + "/a/b/empty")["policy"].startswith("stripes=1 unit=64KiB ")
-    assert shown(cluster, top + "/a/b")["stripes"] == ("3", top + "/a")
-    assert shown(cluster, top + "/a/b")["unit"] == ("64KiB", top + "/a")  # which set has left alone
+    assert shown(cluster, top + "/a/b")["stripes"] == (3, top + "/a")
+    assert shown(cluster, top + "/a/b")["unit"] == (65536, top + "/a")  # which set has left alone
 
 
 def test_by_extended_attribute(cluster, client, folder):

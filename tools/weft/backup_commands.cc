@@ -32,7 +32,7 @@ std::string restored_text(const mds::RestoredReport& report) {
   std::string out = fmt::format(
       "restored on {} from a backup of {}\n"
       "{} files are still to be compared with their objects\n"
-      "{} files were written since the backup, and are as long as their objects\n"
+      "{} files are longer than at the backup: they were written since\n"
       "{} files have lost bytes since the backup\n",
       time_text(report.restored_ns), time_text(report.made_ns), report.unchecked, report.grown,
       report.damaged);
@@ -49,6 +49,8 @@ std::string restored_text(const mds::RestoredReport& report) {
         "These answer I/O errors. Remove them, write them anew, or weft restored accept FILE:\n"
         "what is gone is zeros then.\n";
   }
+  out +=
+      "Files made since have no name any more; weft audit start --check tells of their objects\n";
   return out;
 }
 

@@ -67,7 +67,7 @@ int complain_of_path(const Settings& settings, const std::string& path, const Er
 int show_policy(const Settings& settings, const std::string& path,
                 const Result<mds::PolicyReport>& report) {
   if (!report) return complain_of_path(settings, path, report.error());
-  settings.json ? print(to_json(*report)) : print(policy_text(*report));
+  settings.json ? print(policy_json(*report)) : print(policy_text(*report));
   return kExitGood;
 }
 

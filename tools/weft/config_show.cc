@@ -7,6 +7,7 @@
 
 #include "ganesha-fsal/admin/client.h"
 #include "tools/weft/output.h"
+#include "tools/weft/report.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -28,8 +29,10 @@ std::string options_text(const std::vector<mds::OptionReport>& options) {
 Json options_json(const std::vector<mds::OptionReport>& options) {
   Json rows = Json::array();
   for (const mds::OptionReport& option : options) {
-    rows.push_back(to_json(option));
-    rows.back()["is_default"] = option.is_default();
+    rows.push_back({{"name", option.name},
+                    {"value", option_json(option.value, option.by_default)},
+                    {"default", option_json(option.by_default, option.by_default)},
+                    {"is_default", option.is_default()}});
   }
   return rows;
 }

@@ -25,7 +25,7 @@ struct RunningConfig {
   mds::TargetsReport targets;
 };
 [[nodiscard]] std::string config_text(const RunningConfig& report);
-// With is_default beside each option.
+// With is_default beside each option; of which kind its value is, its default says.
 [[nodiscard]] Json config_json(const RunningConfig& report);
 [[nodiscard]] RunningConfig only_changed(RunningConfig report);
 

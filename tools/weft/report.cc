@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "rpc/base/units.h"
 #include "tools/weft/background_text.h"
 #include "tools/weft/clients.h"
 #include "tools/weft/df.h"
@@ -428,6 +429,31 @@ std::string policy_text(const mds::PolicyReport& report) {
     table.add({printable(row.key), printable(row.value), printable(row.from)});
   }
   return out + table.text();
+}
+
+namespace {
+
+Json value_json(const std::string& text) {
+  const Json plain = Json::parse(text, nullptr, false);
+  if (plain.is_boolean() || plain.is_number()) return plain;
+  if (const auto bytes = parse_bytes(text)) return *bytes;
+  if (const auto seconds = parse_seconds(text)) return *seconds;
+  return text;
+}
+
+}  // namespace
+
+Json option_json(const std::string& text, const std::string& like) {
+  return value_json(like).is_string() ? Json(text) : value_json(text);
+}
+
+Json policy_json(const mds::PolicyReport& report) {
+  Json document = to_json(report);
+  for (Json& row : document["effective"]) {
+    const auto text = row["value"].get<std::string>();
+    row["value"] = option_json(text, text);
+  }
+  return document;
 }
 
 std::string verify_text(const std::string& mount, const Judgement& j) {

@@ -27,6 +27,10 @@ using mds::status_json;
 [[nodiscard]] std::string verify_text(const std::string& mount, const Judgement& judgement);
 
 [[nodiscard]] Json data_servers_json(const std::vector<mds::DataServerReport>& servers);
+[[nodiscard]] Json policy_json(const mds::PolicyReport& report);
+// What an option's text says: a boolean, a number, a size in bytes or a duration in seconds, if
+// `like`, a text of the same option, is one; otherwise the text.
+[[nodiscard]] Json option_json(const std::string& text, const std::string& like);
 [[nodiscard]] Json verify_json(const std::string& mount, const Judgement& judgement);
 
 }  // namespace weft::cli

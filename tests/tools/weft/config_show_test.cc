@@ -86,7 +86,7 @@ target tcp:t:1 of data server 3 (ds1): not known: it is not connected
 )");
   const Json json = config_json(report);
   CHECK(json["exports"][0]["options"][0] ==
-        Json{{"name", "Copies"}, {"value", "2"}, {"default", "1"}, {"is_default", false}});
+        Json{{"name", "Copies"}, {"value", 2}, {"default", 1}, {"is_default", false}});
   CHECK(json["options"][1]["is_default"] == true);
   CHECK(json["data_servers"][0]["options"][0]["is_default"] == false);
   CHECK(json["data_servers"][1]["why"] == "it is not connected");
@@ -97,6 +97,23 @@ target tcp:t:1 of data server 3 (ds1): not known: it is not connected
   one.here.reset();
   CHECK(config_text(one).starts_with("data server 3 (ds1)\n"));
   CHECK_FALSE(config_json(one).contains("options"));
+}
+
+TEST_CASE("values are of the kind that their defaults are", "[weft]") {
+  RunningConfig report = told();
+  report.servers.servers[0].options = {{"server.name", "7", ""},
+                                       {"cache.size", "1 GiB", "0"},
+                                       {"mirror.timeout_seconds", "2 s", "10 s"},
+                                       {"server.shared_memory", "false", "true"},
+                                       {"target.socket_mode", "0600", "0660"},
+                                       {"store.mode", "direct", "buffered"}};
+  const Json json = config_json(report);
+  std::vector<Json> values;
+  for (const Json& option : json["data_servers"][0]["options"]) values.push_back(option["value"]);
+  CHECK(values == std::vector<Json>{"7", 1 << 30, 2, false, "0600", "direct"});
+  CHECK(json["data_servers"][0]["options"][2]["default"] == 10);
+  CHECK(json["exports"][0]["options"][1]["value"] == "");
+  CHECK(json["exports"][1]["options"][0]["default"] == true);
 }
 
 TEST_CASE("why a data server does not tell of its targets is said once", "[weft]") {

@@ -312,6 +312,22 @@ TEST_CASE("a file's report names stripes and who holds its layout", "[weft]") {
   CHECK(document["grants"][0]["client_id"] == 0xabc);
 }
 
+TEST_CASE("numbers of a policy are numbers in JSON", "[weft]") {
+  const mds::PolicyReport report{.path = "/weft/a",
+                                 .directory = true,
+                                 .own = "unit=64KiB",
+                                 .rows = {{"stripes", "all", "export"},
+                                          {"unit", "64KiB", "/weft/a"},
+                                          {"copies", "2", "export"},
+                                          {"first", "9223372036854775807", "export"}}};
+  const Json json = policy_json(report);
+  CHECK(json["own"] == "unit=64KiB");
+  CHECK(json["effective"][0]["value"] == "all");
+  CHECK(json["effective"][1] == Json{{"key", "unit"}, {"value", 65536}, {"from", "/weft/a"}});
+  CHECK(json["effective"][2]["value"] == 2);
+  CHECK(json["effective"][3]["value"] == INT64_MAX);
+}
+
 TEST_CASE("JSON has the whole status", "[weft]") {
   mds::SystemReport system = healthy();
   system.status.mds_read_calls = 7;
