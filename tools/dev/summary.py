@@ -1,9 +1,9 @@
 """Adds up test results: every JUnit file and dev.tsv in a folder.
 
-Prints failed tests with the end of what they said, passed ones that say something, skipped ones with
-the reason, and as the last line "N passed, N failed, N skipped". Ends with 0 if nothing failed and
-something passed. Tests that the file `unsteady` names, a line each (second_look.py), count as passed
-and are told of as failed ones are.
+Prints failed tests with the end of what they said, passed ones that say something, skipped ones
+with the reason, and as the last line "N passed, N failed, N skipped". Ends with 0 if nothing failed
+and something passed. Tests that the file `unsteady` names, a line each (second_look.py), count as
+passed and are told of as failed ones are.
 """
 
 import pathlib
