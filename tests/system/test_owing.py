@@ -17,10 +17,6 @@ pytestmark = pytest.mark.faults
 SIZE = 64 * 1024
 
 
-def connect(cluster, address, **options):
-    return InNamespace(cluster.mds_node, lambda: Client((address, NFS_PORT), **options)).result()
-
-
 def servers_of(client, layout):
     """Addresses of the data servers that the layout names."""
     body = layout_ops.unpack_files_layout(layout.layouts[0].body)
@@ -34,9 +30,10 @@ class Holder:
 
     def __init__(self, cluster, leader, owner):
         self.cluster = cluster
-        self.mds = connect(cluster, cluster.address, owner=owner)
-        self.at_leader = connect(cluster, leader.node.address, minor=1, owner=owner,
-                                 flags=const.EXCHGID_USE_PNFS_DS)
+        self.mds = cluster.connect(owner=owner)
+        self.at_leader = InNamespace(cluster.mds_node, lambda: Client(
+            (leader.node.address, NFS_PORT), minor=1, owner=owner,
+            flags=const.EXCHGID_USE_PNFS_DS)).result()
         self.handle, self.stateid = self.mds.open("/export", b"file", create=True)
 
     def layout(self, iomode):
@@ -68,9 +65,7 @@ class Owing:
             extra=extra, **options))
         if not cluster.counted:
             pytest.skip("Ganesha's VFS has no copies")
-        wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace",
-                   0.2)
-        with connect(cluster, cluster.address) as maker:
+        with cluster.connect() as maker:
             handle, stateid = maker.open("/export", b"file", create=True)
             maker.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * SIZE, const.FILE_SYNC4))
         wait_equal(cluster)
