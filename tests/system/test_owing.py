@@ -112,6 +112,28 @@ def test_what_a_leader_owes_is_read_there_and_not_written_over(run, network):
     other.close()
 
 
+def test_a_commit_calls_no_reader_back(run, network):
+    """What it commits has come to all copies by itself, and a reader has a layout of all."""
+    owing = Owing(run, network)
+    one, other = owing.one, owing.other
+    here = ops.putfh(one.handle)
+    written = one.mds.call(here, ops.write(one.stateid, 0, b"b" * SIZE, const.UNSTABLE4))
+    assert written.committed == const.UNSTABLE4
+
+    def reads_both():
+        layout = other.layout(const.IOMODE_READ)
+        if len(servers_of(other.mds, layout)) == 2:
+            return True
+        other.mds.call(here, layout_ops.layoutreturn(layout.stateid))
+        return False
+    wait_until(reads_both, 30, "a layout of both copies", 0.5)
+    committed = one.mds.call(here, ops.commit())
+    assert committed.verifier == written.verifier
+    assert other.mds.backchannel.recalls.empty()
+    one.close()
+    other.close()
+
+
 @pytest.mark.parametrize("ended", ["revoked", "gone"])
 def test_what_is_owed_for_a_client_that_is_fenced(run, network, ended):
     """The partner refuses what the leader brings it late, and is mended from the leader: what was
