@@ -205,6 +205,7 @@ Result<Mirrors::Step> Mirrors::try_begin(FileId file, Use use, View& view) {
   if (auto led = lead(file, *map); !is_done(led)) return led;
   if (auto looked = try_look(file, view); !is_done(looked)) return looked;
   if (auto here = check_here(file, view); !is_done(here)) return here;
+  if (use == Use::kPin) return Step{};  // readers miss nothing
   if (auto back = call_reads_back(file, view.map); !is_done(back)) return back;
   return use == Use::kRepair ? call_writers_back(file, view.map) : Step{};
 }

@@ -216,7 +216,9 @@ int run_seeds(const Arguments& arguments) {
     if (runner.busy == arguments.jobs) runner.await_one();
   }
   while (runner.busy > 0) runner.await_one();
-  std::printf("%llu seeds in %lld s, %llu failed\n", static_cast<unsigned long long>(runner.done),
+  std::printf("%llu of %llu seeds in %lld s, %llu failed\n",
+              static_cast<unsigned long long>(runner.done),
+              static_cast<unsigned long long>(arguments.count),
               static_cast<long long>(std::time(nullptr) - began),
               static_cast<unsigned long long>(runner.failed));
   return runner.failed == 0 ? 0 : 1;

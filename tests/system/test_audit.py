@@ -11,7 +11,7 @@ from harness.config import NFS_PORT
 from harness.copies import files_of, objects_of
 from harness.in_namespace import InNamespace
 from harness.run import sh, wait_until
-from wire import Client, ops
+from wire import ops
 from wire.rpc import ConnectionClosed
 
 LATE = """#!/usr/bin/python3
@@ -146,15 +146,13 @@ def test_what_the_metadata_server_sent_before_a_restart_does_not_bring_a_file_ba
     node = cluster.mds_node
 
     def client(owner):
-        return InNamespace(node, lambda: Client(
-            (cluster.address, cluster.options.mds_port), owner=owner)).result()
+        return cluster.connect(owner=owner)
 
     def not_acknowledged():
         """Bytes, of each connection to the data server."""
         found = sh("ss", "-N", node.namespace, "-Htan", f"dst {server.node.address}:{NFS_PORT}")
         return [int(line.split()[2]) for line in found.splitlines()]
 
-    wait_until(lambda: counters.weft(cluster, "status")["grace_left_ms"] == 0, 30, "grace", 0.2)
     writer = client(b"writer")
     handle, stateid = writer.open("/export", b"file", create=True)
     writer.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * 100_000))

@@ -7,10 +7,9 @@ import time
 import pytest
 from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.counters import snapshot, weft
-from harness.in_namespace import InNamespace
+from harness.counters import snapshot
 from harness.run import wait_until
-from wire import Client, const, layout_ops, ops
+from wire import const, layout_ops, ops
 from wire.const import Status
 
 pytestmark = pytest.mark.faults
@@ -38,9 +37,8 @@ done
 class Load:
     """One client that keeps all its slots busy with one operation."""
 
-    def __init__(self, node, mds, number, handle, operation):
-        self.client = InNamespace(node, lambda: Client(
-            mds, owner=b"load-%d" % number, slots=SLOTS, timeout=LOAD_S + 60)).result()
+    def __init__(self, cluster, number, handle, operation):
+        self.client = cluster.connect(owner=b"load-%d" % number, slots=SLOTS, timeout=LOAD_S + 60)
         self.handle, self.operation = handle, operation
         self.statuses: dict[Status, int] = {}
         self.over = threading.Event()
@@ -96,9 +94,7 @@ def test_the_metadata_server_serves_beside_a_dead_data_server(run, network, how,
         pytest.skip("Ganesha's VFS has no data servers")
     kernel = start_client(run, network)
     kernel.mount(cluster.address, cluster.path)
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
-    node, mds = cluster.mds_node, (cluster.address, cluster.options.mds_port)
-    watch = InNamespace(node, lambda: Client(mds, owner=b"watch", timeout=60)).result()
+    watch = cluster.connect(owner=b"watch", timeout=60)
     handle, stateid = watch.open("/export", b"striped", create=True)
     root = watch.handle("/export")
     dead = cluster.ds[1]
@@ -110,9 +106,9 @@ def test_the_metadata_server_serves_beside_a_dead_data_server(run, network, how,
         dead.process.pause()
     operation = ops.read(ops.ANONYMOUS, offset, 4096) if kind == "read" else \
         ops.write(ops.ANONYMOUS, offset, b"y" * 4096)
-    loads = [Load(node, mds, number, handle, operation) for number in range(LOADS)]
+    loads = [Load(cluster, number, handle, operation) for number in range(LOADS)]
     job = kernel.start_job(KERNEL) if how == "killed" else None
-    took = InNamespace(node, lambda: latencies(watch, root, LOAD_S)).result(LOAD_S + 60)
+    took = latencies(watch, root, LOAD_S)
     assert sorted(took)[len(took) // 2] < USUAL_S, sorted(took)[-10:]
     assert max(took) < SLOWEST_S, sorted(took)[-10:]
     for load in loads:
@@ -139,12 +135,7 @@ def test_an_open_that_truncates_keeps_nobody_from_the_file(run, network):
     cluster = Cluster(run, network, Options(data_servers=1))
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no data servers")
-    mds = (cluster.address, cluster.options.mds_port)
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
-    start_client(run, network).mount(cluster.address, cluster.path)  # opens the export to users
-    # Not before: their leases would end while a machine that has others to serve starts.
-    one, other = (InNamespace(cluster.mds_node, lambda: Client(mds, timeout=60, uid=1000)).result()
-                  for _ in range(2))
+    one, other = (cluster.connect(timeout=60) for _ in range(2))
     handle, stateid = one.open("/export", b"long", create=True, mode=0o666)
     one.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
     root = one.handle("/export")
@@ -172,11 +163,7 @@ def test_files_that_wait_for_a_data_server_hold_up_no_recall_of_another(run, net
     cluster = Cluster(run, network, Options(data_servers=2, stripe_count=1, lease_s=40))
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no data servers")
-    mds = (cluster.address, cluster.options.mds_port)
-    holder, writer, other = (
-        InNamespace(cluster.mds_node, lambda: Client(mds, timeout=60, slots=SLOTS)).result()
-        for _ in range(3))
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
+    holder, writer, other = (cluster.connect(timeout=60, slots=SLOTS) for _ in range(3))
     root = holder.handle("/export")
     for number in range(files):
         handle, stateid = holder.open("/export", b"file-%d" % number, create=True)

@@ -10,9 +10,8 @@ from harness.client import start_client, start_clients
 from harness.cluster import Cluster, Options
 from harness.counters import weft
 from harness.process import tail
-from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, NfsError, Op, Status
+from wire import NfsError, Op, Status
 
 pytestmark = [
     pytest.mark.faults,
@@ -163,8 +162,7 @@ def test_a_client_that_cannot_be_recorded_is_refused(run, network):
     assert refused.status != 0, refused.output
     assert time.monotonic() - begun < 10
     with pytest.raises(NfsError) as why:
-        InNamespace(cluster.mds_node, lambda: Client(
-            (cluster.address, cluster.options.mds_port))).result()
+        cluster.connect()
     assert (why.value.op, why.value.status) == (Op.CREATE_SESSION, Status.NOSPC)
     assert refused_clients(cluster)
     there.python(CHECK_F, 60)

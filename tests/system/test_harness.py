@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from harness import disks, paths, servers
-from harness.client import USER, ClientDied, JobFailed, start_client, start_clients
+from harness.client import ClientDied, JobFailed, start_client, start_clients
 from harness.disks import Disk
 from harness.machines import need_kind
 from harness.process import Process
 from harness.run import Run, sh, sweep, wait_until
+from wire.rpc import USER
 
 COPY = """
 set -e

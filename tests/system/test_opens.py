@@ -4,11 +4,7 @@ import subprocess
 
 import pytest
 from harness.cluster import Cluster, Options
-from harness.counters import weft
-from harness.in_namespace import InNamespace
-from harness.run import wait_until
 from wire import const, ops
-from wire.client import Client
 from wire.const import Status
 
 
@@ -16,10 +12,8 @@ from wire.const import Status
 def on_wire(cluster):
     """Runs FUNCTION(client) with a client on the metadata server's machine."""
     def run(function):
-        def connected():
-            with Client((cluster.address, cluster.options.mds_port)) as client:
-                function(client)
-        InNamespace(cluster.mds_node, connected).result()
+        with cluster.connect() as client:
+            function(client)
     return run
 
 
@@ -115,16 +109,13 @@ def test_making_files_costs_no_call_to_data_servers(run, network):
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no data servers")
 
-    def make():
-        with Client((cluster.address, cluster.options.mds_port)) as client:
-            root = client.handle("/export")
-            for number in range(files):
-                made = client.call(ops.putfh(root), ops.open_file(
-                    b"file-%d" % number, client.clientid, create=True), ops.getfh())
-                client.call(ops.putfh(made.handle), ops.getattr([const.ATTR_SIZE]))
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
-    before = [packets(server) for server in cluster.ds]
-    InNamespace(cluster.mds_node, make).result()
+    with cluster.connect() as client:
+        root = client.handle("/export")
+        before = [packets(server) for server in cluster.ds]
+        for number in range(files):
+            made = client.call(ops.putfh(root), ops.open_file(
+                b"file-%d" % number, client.clientid, create=True), ops.getfh())
+            client.call(ops.putfh(made.handle), ops.getattr([const.ATTR_SIZE]))
     came = [packets(server) - then for server, then in zip(cluster.ds, before)]
     # Heartbeats are answered meanwhile.
     assert max(came) < files / 4, came

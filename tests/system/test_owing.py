@@ -17,10 +17,6 @@ pytestmark = pytest.mark.faults
 SIZE = 64 * 1024
 
 
-def connect(cluster, address, **options):
-    return InNamespace(cluster.mds_node, lambda: Client((address, NFS_PORT), **options)).result()
-
-
 def servers_of(client, layout):
     """Addresses of the data servers that the layout names."""
     body = layout_ops.unpack_files_layout(layout.layouts[0].body)
@@ -34,9 +30,10 @@ class Holder:
 
     def __init__(self, cluster, leader, owner):
         self.cluster = cluster
-        self.mds = connect(cluster, cluster.address, owner=owner)
-        self.at_leader = connect(cluster, leader.node.address, minor=1, owner=owner,
-                                 flags=const.EXCHGID_USE_PNFS_DS)
+        self.mds = cluster.connect(owner=owner)
+        self.at_leader = InNamespace(cluster.mds_node, lambda: Client(
+            (leader.node.address, NFS_PORT), minor=1, owner=owner,
+            flags=const.EXCHGID_USE_PNFS_DS)).result()
         self.handle, self.stateid = self.mds.open("/export", b"file", create=True)
 
     def layout(self, iomode):
@@ -68,9 +65,7 @@ class Owing:
             extra=extra, **options))
         if not cluster.counted:
             pytest.skip("Ganesha's VFS has no copies")
-        wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace",
-                   0.2)
-        with connect(cluster, cluster.address) as maker:
+        with cluster.connect() as maker:
             handle, stateid = maker.open("/export", b"file", create=True)
             maker.call(ops.putfh(handle), ops.write(stateid, 0, b"a" * SIZE, const.FILE_SYNC4))
         wait_equal(cluster)
@@ -113,6 +108,28 @@ def test_what_a_leader_owes_is_read_there_and_not_written_over(run, network):
     assert owing.contents() == [b"c" * SIZE] * 2
     read = one.mds.call(ops.putfh(one.handle), ops.read(one.stateid, 0, SIZE))
     assert read.data == b"c" * SIZE
+    one.close()
+    other.close()
+
+
+def test_a_commit_calls_no_reader_back(run, network):
+    """What it commits has come to all copies by itself, and a reader has a layout of all."""
+    owing = Owing(run, network)
+    one, other = owing.one, owing.other
+    here = ops.putfh(one.handle)
+    written = one.mds.call(here, ops.write(one.stateid, 0, b"b" * SIZE, const.UNSTABLE4))
+    assert written.committed == const.UNSTABLE4
+
+    def reads_both():
+        layout = other.layout(const.IOMODE_READ)
+        if len(servers_of(other.mds, layout)) == 2:
+            return True
+        other.mds.call(here, layout_ops.layoutreturn(layout.stateid))
+        return False
+    wait_until(reads_both, 30, "a layout of both copies", 0.5)
+    committed = one.mds.call(here, ops.commit())
+    assert committed.verifier == written.verifier
+    assert other.mds.backchannel.recalls.empty()
     one.close()
     other.close()
 

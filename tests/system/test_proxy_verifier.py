@@ -5,7 +5,7 @@ from harness.cluster import Cluster, Options
 from harness.counters import snapshot, weft
 from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, const, ops
+from wire import const, ops
 
 pytestmark = pytest.mark.faults
 
@@ -25,11 +25,8 @@ def test_a_restart_between_write_and_its_answer_shows(run, network):
     cluster = Cluster(run, network, Options(data_servers=3, pnfs=False, stripe_unit=UNIT))
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no data servers")
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
     node = cluster.mds_node
-    mds = (cluster.address, cluster.options.mds_port)
-    writer = InNamespace(node, lambda: Client(mds, owner=b"writer")).result()
-    other = InNamespace(node, lambda: Client(mds, owner=b"other")).result()
+    writer, other = (cluster.connect(owner=owner) for owner in (b"writer", b"other"))
     handle, stateid = writer.open("/export", b"file", create=True)
     also, also_stateid = other.open("/export", b"file", owner=b"other")
 

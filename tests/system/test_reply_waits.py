@@ -10,9 +10,8 @@ import pytest
 from harness import paths
 from harness.cluster import Cluster, Options
 from harness.counters import weft
-from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, Status, const, ops
+from wire import Status, const, ops
 
 pytestmark = pytest.mark.faults
 
@@ -44,9 +43,7 @@ class SlowDisk:
         self.hold_file = Path(store.resolve()).parent / "hold-syncs"
 
     def client(self, name, slots=CREATORS):
-        address = (self.cluster.address, self.cluster.options.mds_port)
-        return InNamespace(self.cluster.mds_node, lambda: Client(
-            address, owner=name, slots=slots, timeout=60)).result()
+        return self.cluster.connect(owner=name, slots=slots, timeout=60)
 
     def counts(self):
         store = weft(self.cluster, "status")["store"]

@@ -227,7 +227,7 @@ def test_rights_over_the_wire(mds):
     address = (mds.address, mds.options.mds_port)
 
     def work():
-        with Client(address, timeout=30) as client:
+        with Client(address, timeout=30, uid=0, gid=0) as client:
             return rights.cells(Wire(client, mds.path, mds.squashed_path))
 
     found = InNamespace(mds.mds_node, work).result(500)
@@ -288,21 +288,16 @@ def test_extended_attributes_need_the_rights_of_the_file(cluster):
     permission (xattr(7)), whoever owns the file."""
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has the kernel check it")
-    mds = (cluster.address, cluster.options.mds_port)
-    InNamespace(cluster.mds_node, lambda: check(mds)).result()
-
-
-def check(mds):
-    with Client(mds) as root, Client(mds, uid=1234, gid=1234) as other:
-        handle, stateid = root.open("/export", b"rights", create=True)
+    with cluster.connect() as owner, cluster.connect(uid=1234, gid=1234) as other:
+        handle, stateid = owner.open("/export", b"rights", create=True)
 
         def status(client, operation):
             return client.compound(ops.putfh(handle), operation).status
 
         def mode(value):
-            root.call(ops.putfh(handle), ops.setattr(mode=value))
+            owner.call(ops.putfh(handle), ops.setattr(mode=value))
 
-        assert status(root, ops.setxattr(b"a", b"1")) == Status.OK
+        assert status(owner, ops.setxattr(b"a", b"1")) == Status.OK
         mode(0o644)
         assert status(other, ops.setxattr(b"a", b"2")) == Status.ACCESS
         assert status(other, ops.removexattr(b"a")) == Status.ACCESS
@@ -311,9 +306,9 @@ def check(mds):
         assert status(other, ops.getxattr(b"a")) == Status.ACCESS
         mode(0o622)
         assert status(other, ops.setxattr(b"a", b"3")) == Status.OK
-        assert root.call(ops.putfh(handle), ops.getxattr(b"a")).value == b"3"
+        assert owner.call(ops.putfh(handle), ops.getxattr(b"a")).value == b"3"
         assert status(other, ops.removexattr(b"a")) == Status.OK
-        root.call(ops.putfh(handle), ops.close(stateid))
+        owner.call(ops.putfh(handle), ops.close(stateid))
 
 
 def test_who_may_only_read_commits_no_layout(cluster):
@@ -321,22 +316,17 @@ def test_who_may_only_read_commits_no_layout(cluster):
     that it is of before a restart."""
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no layouts")
-    mds = (cluster.address, cluster.options.mds_port)
-
-    def work():
-        with Client(mds) as root, Client(mds, uid=1234, gid=1234) as other:
-            handle, stateid = root.open("/export", b"read-only", create=True)
-            root.call(ops.putfh(handle), ops.setattr(mode=0o644))
-            root.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
-            root.call(ops.putfh(handle), ops.close(stateid))
-            _, reading = other.open("/export", b"read-only", share=const.SHARE_READ)
-            layout = other.call(ops.putfh(handle), layout_ops.layoutget(
-                reading, iomode=const.IOMODE_READ)).stateid
-            for reclaim in (False, True):
-                done = other.compound(ops.putfh(handle), layout_ops.layoutcommit(
-                    layout, last_write=1 << 40, reclaim=reclaim))
-                assert done.status == Status.BADLAYOUT, reclaim
-            size = root.call(ops.putfh(handle), ops.getattr([const.ATTR_SIZE])).attributes
-            assert size[const.ATTR_SIZE] == 100_000
-
-    InNamespace(cluster.mds_node, work).result()
+    with cluster.connect() as owner, cluster.connect(uid=1234, gid=1234) as other:
+        handle, stateid = owner.open("/export", b"read-only", create=True)
+        owner.call(ops.putfh(handle), ops.setattr(mode=0o644))
+        owner.call(ops.putfh(handle), ops.write(stateid, 0, b"x" * 100_000))
+        owner.call(ops.putfh(handle), ops.close(stateid))
+        _, reading = other.open("/export", b"read-only", share=const.SHARE_READ)
+        layout = other.call(ops.putfh(handle), layout_ops.layoutget(
+            reading, iomode=const.IOMODE_READ)).stateid
+        for reclaim in (False, True):
+            done = other.compound(ops.putfh(handle), layout_ops.layoutcommit(
+                layout, last_write=1 << 40, reclaim=reclaim))
+            assert done.status == Status.BADLAYOUT, reclaim
+        size = owner.call(ops.putfh(handle), ops.getattr([const.ATTR_SIZE])).attributes
+        assert size[const.ATTR_SIZE] == 100_000

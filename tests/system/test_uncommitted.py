@@ -6,9 +6,7 @@ import pytest
 from harness.cluster import Cluster, Options
 from harness.copies import objects_of, wait_equal
 from harness.counters import weft
-from harness.in_namespace import InNamespace
-from harness.run import wait_until
-from wire import Client, const, ops
+from wire import const, ops
 
 pytestmark = pytest.mark.faults
 
@@ -24,9 +22,7 @@ def written(request, run, network):
         extra={"Copies": "2", "Duplication": request.param}))
     if not cluster.counted:
         pytest.skip("Ganesha's VFS has no copies")
-    wait_until(lambda: weft(cluster, "status")["grace_left_ms"] == 0, 30, "the end of grace", 0.2)
-    client = InNamespace(cluster.mds_node, lambda: Client(
-        (cluster.address, cluster.options.mds_port), owner=b"writer")).result()
+    client = cluster.connect(owner=b"writer")
     handle, stateid = client.open("/export", b"file", create=True)
     cluster.asynchronous = request.param == "server-async"
 

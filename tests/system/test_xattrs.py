@@ -1,8 +1,6 @@
 """Extended attributes of the "user." kind (RFC 8276), from a stock client: their limits."""
 
 import pytest
-from harness.in_namespace import InNamespace
-from wire.client import Client
 from wire import ops
 
 
@@ -52,12 +50,7 @@ for name in names[::100]:
 
 def test_a_file_lists_its_own_only(cluster):
     """No name of ours is among them: programs that copy attributes would copy it as well."""
-    mds = (cluster.address, cluster.options.mds_port)
-    InNamespace(cluster.mds_node, lambda: lists_its_own(mds)).result()
-
-
-def lists_its_own(mds):
-    with Client(mds) as client:
+    with cluster.connect() as client:
         handle, stateid = client.open("/export", b"xattrs", create=True)
         here = ops.putfh(handle)
         empty = client.call(here, ops.listxattrs())

@@ -1,9 +1,9 @@
 """Adds up test results: every JUnit file and dev.tsv in a folder.
 
-Prints failed tests with the end of what they said, skipped ones with the reason, and as the last
-line "N passed, N failed, N skipped". Ends with 0 if nothing failed and something passed. Tests that
-the file `unsteady` names, a line each (second_look.py), count as passed and are told of as failed
-ones are.
+Prints failed tests with the end of what they said, passed ones that say something, skipped ones
+with the reason, and as the last line "N passed, N failed, N skipped". Ends with 0 if nothing failed
+and something passed. Tests that the file `unsteady` names, a line each (second_look.py), count as
+passed and are told of as failed ones are.
 """
 
 import pathlib
@@ -77,8 +77,10 @@ def summarise(folder, out=sys.stdout):
             print(f'{kind}: {name}', file=out)
             for line in [line for line in detail.splitlines() if line.strip()][-25:]:
                 print(f'    {line}', file=out)
-    for name, detail in by['skipped']:
-        print(f'skipped: {name}: {detail}', file=out)
+    for kind in ('passed', 'skipped'):
+        for name, detail in by[kind]:
+            if detail:
+                print(f'{kind}: {name}: {detail}', file=out)
     print(f"{len(by['passed']) + len(by['unsteady'])} passed, {len(by['failed'])} failed, "
           f"{len(by['skipped'])} skipped", file=out)
     return 1 if by['failed'] or not by['passed'] else 0

@@ -458,6 +458,8 @@ TEST_CASE_METHOD(MirrorsTest,
   // This one may read anywhere, and is asked for his layout though the same will lead again.
   layouts.returned(f, 6, Access::kRead);
   REQUIRE(layouts.grant(f, 7, Access::kRead));
+  CHECK(mirrors->begin_write(f, duplicate, Mirrors::Use::kPin));  // not by who writes nothing
+  CHECK(recalls.calls.size() == 1);
   CHECK(mirrors->begin_write(f, duplicate).error() == Errc::kBusy);
   CHECK(recalls.calls.size() == 2);
 }

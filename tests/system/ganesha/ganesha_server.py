@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-from wire import Connection, ConnectionClosed, const
+from wire import Client, Connection, ConnectionClosed, Status, const, ops
 from wire.rpc import auth_none
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -83,6 +83,15 @@ class Ganesha:
                 self.stop()
                 raise RuntimeError(f"Ganesha did not start:\n{log}")
             time.sleep(0.05)
+        self._open_to_users(deadline)
+
+    def _open_to_users(self, deadline):
+        """Users may make files in the exports, as an administrator would let them."""
+        with Client(self.address, uid=0, gid=0) as root:
+            for path in ("/mem", "/layout"):
+                while root.compound(*root.at(path), ops.setattr(mode=0o1777)).status != Status.OK:
+                    assert time.monotonic() < deadline, "grace does not end"
+                    time.sleep(0.05)
 
     def _write_configuration(self, lease_s, grace_s):
         plugins = self.folder / "plugins"

@@ -22,13 +22,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from wire.rpc import USER
+
 from . import images, paths
 from .network import HostNetwork, Network, Node
 from .process import tail
 from .run import Run, sh, wait_until
 
 MOUNT_POINT = "/mnt/nfs"
-USER = 1000  # an ordinary one
 GUEST_FILES = {"init.sh": "init.sh", "agent.py": "agent.py", "weft-signal": "bin/weft-signal",
                "weft-wait": "bin/weft-wait", "weft-drop-caches": "bin/weft-drop-caches",
                "weftio.py": "weftio.py",

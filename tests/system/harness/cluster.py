@@ -15,6 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wire import Client, Status, ops
+from wire.rpc import auth_sys
+
 from . import config, counters, disks, paths, servers, stores
 from .cgroups import Cgroup
 from .in_namespace import InNamespace
@@ -103,6 +106,7 @@ class Cluster:
         self.mds_disk = self.own_disk(self.folder)
         self.admin_socket = self.folder / "admin.sock"
         self.key_files: list[Path] = []  # the metadata server's first
+        self.open_to_users = False
         self.ds: list[DataServer] = []
         self.store = stores.chosen(self.options.store)
         if (self.options.store_mib and not self.options.power) or self.options.store_in_memory:
@@ -227,6 +231,20 @@ class Cluster:
                 return False
             return states.count("up") == len(self.ds)
         wait_until(all_up, timeout_s, "the data servers to register", 0.2)
+
+    def connect(self, **options) -> Client:
+        """A wire client of the metadata server, on its machine. As with a client machine's mount()
+        users may make files in the export from then on."""
+        address = (self.address, self.options.mds_port)
+        client = InNamespace(self.mds_node, lambda: Client(address, **options)).result()
+
+        def opened() -> bool:
+            return client.compound(*client.at(self.path), ops.setattr(mode=0o1777),
+                                   credential=auth_sys(0, 0)).status == Status.OK
+        if not self.open_to_users:
+            wait_until(opened, 30, "the export, and the end of grace", 0.2)
+            self.open_to_users = True
+        return client
 
     def all_targets(self) -> list[stores.Target]:
         """In the order of their numbers."""

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from . import const, ops
 from .backchannel import Backchannel
 from .const import Op, Status
-from .rpc import Connection, ConnectionClosed, auth_none, auth_sys
+from .rpc import USER, Connection, ConnectionClosed, auth_none, auth_sys
 from .xdr import Packer, Unpacker
 
 
@@ -82,7 +82,7 @@ class Client:
 
     address, minor    where, and the minor version (1 or 2)
     owner             co_ownerid; a random one makes a client of its own
-    uid, gid          AUTH_SYS identity of fore channel calls
+    uid, gid          AUTH_SYS identity of fore channel calls; an ordinary user's
     slots             fore channel slots to ask for
     backchannel       False asks for none
     flags             EXCHANGE_ID flags, say const.EXCHGID_USE_PNFS_DS at a data server
@@ -90,8 +90,8 @@ class Client:
     timeout           seconds a call waits before TimeoutError
     """
 
-    def __init__(self, address, minor=2, owner=None, verifier=None, uid=0, gid=0, slots=16,
-                 backchannel=True, flags=0, max_response=1 << 20, timeout=10.0,
+    def __init__(self, address, minor=2, owner=None, verifier=None, uid=USER, gid=USER,
+                 slots=16, backchannel=True, flags=0, max_response=1 << 20, timeout=10.0,
                  reclaim_complete=True):
         self.address, self.minor = address, minor
         self.owner = owner or b"wire-" + os.urandom(8).hex().encode()

@@ -17,7 +17,7 @@ from . import const, ops
 from .client import decode_compound, encode_compound
 from .const import Op, Status
 from .ops import Operation, _on_success, pack_stateid, unpack_stateid
-from .rpc import Connection, auth_sys
+from .rpc import USER, Connection, auth_sys
 from .xdr import Packer, Unpacker
 
 CALLBACK_PROGRAM = 0x40000000
@@ -90,7 +90,7 @@ class Callbacks:
 class Client40:
     """A confirmed client id on one connection, made by the constructor."""
 
-    def __init__(self, address, uid=0, gid=0, timeout=10.0):
+    def __init__(self, address, uid=USER, gid=USER, timeout=10.0):
         self.connection = Connection(address, timeout)
         self.credential = auth_sys(uid, gid)
         self.server = Callbacks("127.0.0.1")

@@ -17,6 +17,7 @@ MSG_ACCEPTED, MSG_DENIED = 0, 1
 ACCEPT_NAMES = ["SUCCESS", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS",
                 "SYSTEM_ERR"]
 MAX_RECORD = 1 << 26
+USER = 1000  # an ordinary one, and its group: who a client is that says nothing
 
 
 class ConnectionClosed(Exception):
@@ -31,7 +32,7 @@ class RpcError(Exception):
         self.name = name
 
 
-def auth_sys(uid=0, gid=0, gids=(), machine="wire"):
+def auth_sys(uid=USER, gid=USER, gids=(), machine="wire"):
     """An AUTH_SYS credential with a null verifier, encoded."""
     body = (Packer().uint32(0).opaque(machine).uint32(uid).uint32(gid)
             .array(list(gids), Packer.uint32).bytes())
