@@ -82,8 +82,8 @@ struct Mds : ServerEvents {
     return table;
   }
   void on_heartbeat(std::uint32_t, Heartbeat beat, Done<Lease> done) {
-    if (beat.counters.reads == 123) log.note("beat");
     if (beat.load.measured.disk_others == 7) log.note("others");
+    if (beat.counters.reads == 123) log.note("beat");
     done(Lease{lease.load()});
   }
   void on_query_size(std::uint32_t, QuerySize query, Done<FileSize> done) {
