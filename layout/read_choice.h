@@ -11,9 +11,9 @@
 // What a server's own clients move does not count as used, since readers would take it along to
 // where they are sent: counted, two copies that are read from alike would look the worse the more
 // they are read, and readers would go to and fro. So what counts is the use by others: other
-// programs, a backup, data servers that make copies equal. Who says what others
-// use of its disk is believed; of others it is what its clients did not move, so that use by others
-// is not seen up to what its clients read out of memory.
+// programs, a backup, data servers that make copies equal. A data server that says what others use
+// of its disk is believed. Of one that does not it is what its clients did not move, so that use by
+// others is not seen up to what clients read out of memory.
 //
 // What is not measured limits nothing. Spares are rounded to eighths of the best, so that noise
 // makes neither another layout nor another device.

@@ -24,6 +24,7 @@
 #include "dataserver/store/file_store.h"
 #include "dataserver/store/store_directory.h"
 #include "dataserver/targets/target_link.h"
+#include "rpc/control/heartbeat.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/target_keys.h"
 #include "rpc/control/target_options.h"

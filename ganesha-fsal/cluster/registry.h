@@ -56,6 +56,7 @@
 #include "layout/device_table.h"
 #include "layout/layout_map.h"
 #include "rpc/base/mutex.h"
+#include "rpc/control/heartbeat.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/transports.h"
 

@@ -18,6 +18,7 @@
 
 #include "rpc/base/clock.h"
 #include "rpc/base/error.h"
+#include "rpc/control/heartbeat.h"
 #include "rpc/control/messages.h"
 #include "rpc/peer/keyring.h"
 #include "rpc/peer/secure_channel.h"

@@ -21,9 +21,9 @@
 //   io("error", r.error, cut_at(256))        as at_most(), and only the first 256 are written
 //   io("what", r.what, among(What::kFile, What::kClient))    an enumeration, from one to another
 //
-//   io("since", r.since, newer())            an optional one, at the end of a whole message:
-//                                            what is not set
-//                                            is not written
+//   io("since", r.since, newer())            an optional one at the end of a whole message:
+//                                            what is not set is not written, and an
+//                                            older writer does not have it
 //
 // io.check(condition) says what must hold of what was read; a writer does not look. A record whose
 // form depends on a field asks for that field (`if (r.what == ...)`) after it: one that is not

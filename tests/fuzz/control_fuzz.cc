@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "rpc/control/heartbeat.h"
 #include "rpc/control/locate_transports.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "rpc/control/heartbeat.h"
 #include "rpc/control/server.h"
 #include "rpc/control/transports.h"
 #include "tests/dataserver/main/server_rig.h"

@@ -3,6 +3,8 @@
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/control/heartbeat.h"
+
 using namespace weft;
 using namespace weft::rpc::control;
 

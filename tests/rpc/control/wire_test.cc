@@ -2,6 +2,7 @@
 // them: whoever changes one of these changes the protocol (docs/protocol.md).
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/control/heartbeat.h"
 #include "rpc/control/locate_transports.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/options.h"
