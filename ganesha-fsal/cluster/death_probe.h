@@ -26,7 +26,8 @@ class DeathProbe {
  public:
   // `close` ends the control connection of one that is dead, if it is still open: its machine is
   // gone, and another has its address.
-  DeathProbe(Registry& registry, std::function<void(std::uint32_t ds_id)> close, const Clock& clock)
+  DeathProbe(Registry& registry, std::function<void(std::uint32_t ds_id)> close,
+             const weft::Clock& clock)
       : registry_(registry), close_(std::move(close)), clock_(clock) {}
 
   // Asks at those that are gone or silent, and not known to be dead.
@@ -35,7 +36,7 @@ class DeathProbe {
  private:
   Registry& registry_;
   const std::function<void(std::uint32_t)> close_;
-  const Clock& clock_;
+  const weft::Clock& clock_;
   std::map<std::uint32_t, TimePoint> ask_again_;
 };
 

@@ -147,7 +147,7 @@ constexpr std::chrono::seconds kLongWait{30};
 // Threading: any; RocksDB calls it from the threads that fail.
 class BackgroundErrors final : public rocksdb::EventListener {
  public:
-  explicit BackgroundErrors(const Clock& clock) : clock_(clock) {}
+  explicit BackgroundErrors(const weft::Clock& clock) : clock_(clock) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
     using Reason = rocksdb::BackgroundErrorReason;
     const bool log = reason == Reason::kWriteCallback || reason == Reason::kMemTable;
@@ -182,7 +182,7 @@ class BackgroundErrors final : public rocksdb::EventListener {
   }
 
  private:
-  const Clock& clock_;
+  const weft::Clock& clock_;
   mutable Mutex mutex_;
   std::optional<TimePoint> waits_since_ WEFT_GUARDED_BY(mutex_);
   std::optional<Error> failed_ WEFT_GUARDED_BY(mutex_);
@@ -552,7 +552,7 @@ class RocksKv final : public KvStore {
   WritePath path_;
   const std::unique_ptr<StoreSpace> space_;
   const std::function<void(bool)> on_waits_;
-  const Clock* const clock_ = nullptr;  // null: it is open for reading only
+  const weft::Clock* const clock_ = nullptr;  // null: it is open for reading only
   bool waits_ = false;     // as of the last look at progress, of the thread that looks
   CommitSeq settled_ = 0;  // what there was at the last look, of the thread that settles
   // Of the thread that merges.
