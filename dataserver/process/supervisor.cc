@@ -21,8 +21,6 @@ namespace weft::ds {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -41,10 +39,6 @@ int exit_status(int wait_status) {
   return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
-std::chrono::milliseconds since(Clock::time_point then) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then);
-}
-
 }  // namespace
 
 struct Supervisor::Child {
@@ -55,8 +49,12 @@ struct Supervisor::Child {
   bool in_status = false;  // within a line of text
   std::string status;      // as much of it as has come
   unsigned silent = 0;     // rounds
-  Clock::time_point started;
+  TimePoint started;
 };
+
+std::chrono::milliseconds Supervisor::since(TimePoint then) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - then);
+}
 
 bool Supervisor::start(const Serve& serve, Child& child) const {
   int ends[2];
@@ -80,7 +78,7 @@ bool Supervisor::start(const Serve& serve, Child& child) const {
   }
   child.pid = pid;
   child.life = ends[0];
-  child.started = Clock::now();
+  child.started = clock_.now();
   return true;
 }
 
@@ -130,7 +128,7 @@ void Supervisor::read_sign(Child& child, char sign) {
 
 int Supervisor::watch(Child& child) {
   bool killed = false;
-  auto round_ends = Clock::now() + options_.round;
+  auto round_ends = clock_.now() + options_.round;
   for (int status = 0;;) {
     const auto left = std::max(std::chrono::milliseconds(0), -since(round_ends));
     switch (wait(&child, left)) {
@@ -145,8 +143,8 @@ int Supervisor::watch(Child& child) {
         break;
       case Wake::kTime: break;
     }
-    if (Clock::now() < round_ends) continue;
-    round_ends = Clock::now() + options_.round;
+    if (clock_.now() < round_ends) continue;
+    round_ends = clock_.now() + options_.round;
     tell_service_manager("WATCHDOG=1");
     const auto allowed = child.going_down
                              ? static_cast<unsigned>(options_.stop_limit / options_.round)
@@ -162,10 +160,10 @@ int Supervisor::stop(const Child& child, int signal) {
   tell_service_manager("STOPPING=1");
   ::kill(child.pid, signal);
   ::kill(child.pid, SIGCONT);  // one that was stopped is to hear of it
-  const auto limit = Clock::now() + options_.stop_limit;
+  const auto limit = clock_.now() + options_.stop_limit;
   int status = 0;
   while (::waitpid(child.pid, &status, WNOHANG) != child.pid) {
-    if (Clock::now() >= limit) {
+    if (clock_.now() >= limit) {
       spdlog::critical("event=stop_took_too_long child={} action=kill", child.pid);
       ::kill(child.pid, SIGKILL);
       ::waitpid(child.pid, &status, 0);
@@ -178,7 +176,7 @@ int Supervisor::stop(const Child& child, int signal) {
 }
 
 bool Supervisor::pause(std::chrono::milliseconds length) {
-  for (const auto begin = Clock::now(); since(begin) < length;) {
+  for (const auto begin = clock_.now(); since(begin) < length;) {
     const auto left = std::min(length - since(begin), options_.round);
     const Wake wake = wait(nullptr, left);
     if (wake == Wake::kStop) return false;

@@ -30,6 +30,8 @@
 #include <chrono>
 #include <functional>
 
+#include "rpc/base/clock.h"
+
 namespace weft::ds {
 
 struct SupervisorOptions {
@@ -67,7 +69,8 @@ class Supervisor {
   // Runs in the child; what it returns is the exit status.
   using Serve = std::function<int(int life)>;
 
-  explicit Supervisor(SupervisorOptions options) : options_(options), pauses_(options) {}
+  explicit Supervisor(SupervisorOptions options, const Clock& clock = system_clock())
+      : options_(options), clock_(clock), pauses_(options) {}
 
   // Returns the exit status of the whole.
   [[nodiscard]] int run(const Serve& serve);
@@ -85,10 +88,12 @@ class Supervisor {
   // The child's wait status. Sets stopping_ when told to stop.
   [[nodiscard]] int watch(Child& child);
   [[nodiscard]] int stop(const Child& child, int signal);
+  [[nodiscard]] std::chrono::milliseconds since(TimePoint then) const;
   // False when told to stop meanwhile.
   [[nodiscard]] bool pause(std::chrono::milliseconds length);
 
   const SupervisorOptions options_;
+  const Clock& clock_;
   Pauses pauses_;
   int signals_ = -1;  // a signalfd
   bool stopping_ = false;

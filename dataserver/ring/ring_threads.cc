@@ -6,6 +6,8 @@
 #include <future>
 #include <thread>
 
+#include "rpc/base/clock.h"
+
 namespace weft::ds {
 
 namespace {
@@ -40,7 +42,7 @@ std::vector<IoRing*> RingThreads::list() const {
 
 bool RingThreads::wait_until_quiet(const std::function<bool()>& workers_idle,
                                    std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+  const auto end = system_clock().now() + limit;
   unsigned quiet_passes = 0;
   while (quiet_passes < 2) {  // an operation may move between ring and worker during one pass
     bool quiet = workers_idle();
@@ -52,7 +54,7 @@ bool RingThreads::wait_until_quiet(const std::function<bool()>& workers_idle,
       if (!answer.get()) quiet = false;
     }
     quiet_passes = quiet ? quiet_passes + 1 : 0;
-    if (std::chrono::steady_clock::now() > end) return false;
+    if (system_clock().now() > end) return false;
     if (!quiet) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;

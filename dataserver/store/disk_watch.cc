@@ -43,7 +43,7 @@ Result<> DiskWatch::check() {
     return fail(Errc::kReadOnly, "the file system of its folder is read-only");
   }
   const MutexLock lock(mutex_);
-  const auto now = Steady::now();
+  const auto now = clock_.now();
   if (probing_) {
     if (last_ && now - began_ > kProbeLimit) {
       return fail(Errc::kTimedOut, "the disk of its folder does not answer");

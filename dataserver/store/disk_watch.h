@@ -7,7 +7,7 @@
 // Threading: any thread. A probe runs on a thread of its own, since it waits for the disk, and
 // check() does not. The destructor waits for a probe that is under way.
 //
-// Ownership: the folder's descriptor outlives it.
+// Ownership: the folder's descriptor and the clock outlive it.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <chrono>
 #include <memory>
 
+#include "rpc/base/clock.h"
 #include "rpc/base/error.h"
 #include "rpc/base/mutex.h"
 
@@ -22,7 +23,8 @@ namespace weft::ds {
 
 class DiskWatch {
  public:
-  explicit DiskWatch(int folder) : folder_(folder) {}
+  explicit DiskWatch(int folder, const Clock& clock = system_clock())
+      : folder_(folder), clock_(clock) {}
   ~DiskWatch();
   DiskWatch(const DiskWatch&) = delete;
   DiskWatch& operator=(const DiskWatch&) = delete;
@@ -35,16 +37,16 @@ class DiskWatch {
   [[nodiscard]] Result<> check();
 
  private:
-  using Steady = std::chrono::steady_clock;
   void probe();
   [[nodiscard]] Result<> write_probe() const;
 
   const int folder_;
+  const Clock& clock_;
   std::atomic<bool> doubted_{false};
   Mutex mutex_;
   Result<> last_ WEFT_GUARDED_BY(mutex_);
-  bool probing_ WEFT_GUARDED_BY(mutex_) = false;        // or about to
-  Steady::time_point began_ WEFT_GUARDED_BY(mutex_){};  // the last probe
+  bool probing_ WEFT_GUARDED_BY(mutex_) = false;  // or about to
+  TimePoint began_ WEFT_GUARDED_BY(mutex_){};     // the last probe
   // Once there was a doubt.
   std::unique_ptr<boost::asio::thread_pool> thread_ WEFT_GUARDED_BY(mutex_);
 };

@@ -15,10 +15,12 @@
 #include <chrono>
 #include <cstdint>
 
+#include "rpc/base/clock.h"
+
 namespace weft::ds {
 
 [[nodiscard]] inline std::int64_t steady_now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  return system_clock().now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 // How often the calling thread has given up its processor to wait for something.

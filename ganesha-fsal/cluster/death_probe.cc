@@ -57,7 +57,7 @@ bool refuses(std::span<const layout::NetAddress> addresses, std::chrono::millise
 }
 
 void DeathProbe::tick() {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = clock_.now();
   std::size_t silent = 0;
   auto all = registry_.lost();
   std::ranges::sort(all, {}, [this](const auto& lost) { return ask_again_[lost.ds_id]; });
@@ -66,7 +66,7 @@ void DeathProbe::tick() {
     if (again > now || silent == kMostSilent) break;
     if (!refuses(lost.addresses, kPatience)) {
       ++silent;
-      again = std::chrono::steady_clock::now() + kAskAgain;
+      again = clock_.now() + kAskAgain;
     } else if (registry_.found_dead(lost.ds_id, lost.connection)) {
       spdlog::warn("event=data_server_dead ds={}", lost.ds_id);
       close_(lost.ds_id);

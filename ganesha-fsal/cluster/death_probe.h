@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "ganesha-fsal/cluster/registry.h"
+#include "rpc/base/clock.h"
 
 namespace weft::mds {
 
@@ -25,8 +26,9 @@ class DeathProbe {
  public:
   // `close` ends the control connection of one that is dead, if it is still open: its machine is
   // gone, and another has its address.
-  DeathProbe(Registry& registry, std::function<void(std::uint32_t ds_id)> close)
-      : registry_(registry), close_(std::move(close)) {}
+  DeathProbe(Registry& registry, std::function<void(std::uint32_t ds_id)> close,
+             const weft::Clock& clock)
+      : registry_(registry), close_(std::move(close)), clock_(clock) {}
 
   // Asks at those that are gone or silent, and not known to be dead.
   void tick();
@@ -34,7 +36,8 @@ class DeathProbe {
  private:
   Registry& registry_;
   const std::function<void(std::uint32_t)> close_;
-  std::map<std::uint32_t, std::chrono::steady_clock::time_point> ask_again_;
+  const weft::Clock& clock_;
+  std::map<std::uint32_t, TimePoint> ask_again_;
 };
 
 // Whether connections to all of these addresses are refused. A machine that does not answer in time

@@ -55,6 +55,7 @@
 #include "layout/candidate.h"
 #include "layout/device_table.h"
 #include "layout/layout_map.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/heartbeat.h"
 #include "rpc/control/messages.h"
@@ -87,7 +88,7 @@ struct RegistryOptions {
   // is taken at its word.
   std::uint32_t first_lost = 0;
   std::uint32_t first_fresh = 0;
-  std::function<Clock::time_point()> now = [] { return Clock::now(); };
+  std::function<Clock::time_point()> now = [] { return system_clock().now(); };
 };
 
 // Whether a file with copies counts on a data server, or on the others of the stripe.

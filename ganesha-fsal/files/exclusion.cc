@@ -90,7 +90,7 @@ Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
                                          .stripe = place.stripe,
                                          .led = loss.led,
                                          .written = loss.written,
-                                         .since = Clock::now()};
+                                         .since = parts_.files.now()};
   if (!state.leads.empty() && state.leads[place.stripe] == place.copy && next) {
     state.leads[place.stripe] = *next;
     if (state.renumbered && marked->object_epoch < state.renumbered->epoch) {
@@ -137,7 +137,7 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
   // A crash is seen by clients before it is by us: it may still come out that it is dead.
   const bool dead = parts_.dead(ds_id);
   const auto doubt = parts_.reach(ds_id) == Reach::kHere ? parts_.doubt / 3 : parts_.doubt;
-  const auto now = Clock::now();
+  const auto now = parts_.files.now();
   const FileTable::Changing record(parts_.files, file);
   const auto [it, fresh] = record->mirrors.excluded.try_emplace(ds_id);
   Exclusion& out = it->second;
@@ -157,7 +157,7 @@ bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id, std::uint64_t num
   const FileTable::Changing record(parts_.files, file);
   const auto out = record->mirrors.excluded.find(ds_id);
   return out != record->mirrors.excluded.end() && out->second.number == number &&
-         out->second.own.take(Clock::now());
+         out->second.own.take(parts_.files.now());
 }
 
 void Mirrors::settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number) {
@@ -178,7 +178,7 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
     const FileTable::Changing record(parts_.files, file);
     const auto out = record->mirrors.excluded.find(excluded);
     if (out == record->mirrors.excluded.end() || out->second.number != number) return;
-    (out->second.*which).ended(outcome.has_value(), Clock::now() + parts_.retry);
+    (out->second.*which).ended(outcome.has_value(), parts_.files.now() + parts_.retry);
     ++record->progress;
   });
 }
@@ -374,11 +374,11 @@ void Mirrors::tick() {
   }
   for (const std::uint32_t ds_id : lost) server_gone(ds_id);
   sweep();
-  reads_.renew(Clock::now());
+  reads_.renew(parts_.files.now());
 }
 
 void Mirrors::sweep() {
-  const auto now = Clock::now();
+  const auto now = parts_.files.now();
   for (const FileId file : parts_.files.due(Due::kCopies, now, SIZE_MAX)) {
     {
       const FileTable::Changing record(parts_.files, file);

@@ -23,7 +23,7 @@ FileData::FileData(Parts parts)
           .files = parts_.files,
           .names = parts_.names,
           .cluster = parts_.cluster,
-          .now = [] { return Clock::now(); },
+          .now = [this] { return parts_.files.now(); },
       }) {}
 
 Result<> FileData::open() {
@@ -45,18 +45,18 @@ Result<> FileData::open() {
 
 void FileData::catch_up() {
   reports_.mend();
-  const std::vector<FileId> files = parts_.files.due(Due::kMend, Clock::now(), SIZE_MAX);
+  const std::vector<FileId> files = parts_.files.due(Due::kMend, parts_.files.now(), SIZE_MAX);
   // All are asked for their sizes before any answer is waited for. But a cut is waited for, and
   // there may be many at a data server that does not answer: the next round begins with others.
-  auto until = Clock::now() + kCatchUp;
+  auto until = parts_.files.now() + kCatchUp;
   for (const FileId file : files) {
     if (stopping_) return;
-    if (Clock::now() >= until) break;
+    if (parts_.files.now() >= until) break;
     static_cast<void>(ready(file, {}));
   }
-  until = Clock::now() + kCatchUp;
+  until = parts_.files.now() + kCatchUp;
   for (const FileId file : files) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - parts_.files.now());
     if (stopping_ || left.count() <= 0) return;
     if (doubt_of(file)) static_cast<void>(ready(file, left));
   }

@@ -61,7 +61,7 @@ std::vector<std::uint32_t> partners_of(const layout::LayoutMap& map, std::uint32
 
 Result<Alone> FileData::be_alone(FileId file, Phase::Alone why, Clock::duration patience,
                                  IfAlone others) {
-  const auto until = patience.count() == 0 ? kDoNotWait : Clock::now() + patience;
+  const auto until = patience.count() == 0 ? kDoNotWait : parts_.files.now() + patience;
   auto alone = mds::be_alone(parts_.files, file, why, until, others);
   if (!alone) return alone;
   // Nobody asks for its size from here on. What was answered before is not true any more.
@@ -196,7 +196,7 @@ template <class T>
 Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& make,
                                     Mirrors::Use use, const LeaderCall<T>& call,
                                     Mirrors::Until until) {
-  const auto end = until.value_or(Clock::now() + kPersist);
+  const auto end = until.value_or(parts_.files.now() + kPersist);
   for (;;) {
     const std::uint64_t seen = parts_.files.progress(file);
     const auto target = parts_.mirrors.begin_write(file, make, use, end);
@@ -206,9 +206,10 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
         await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); });
     if (result || failures.empty()) return std::move(result);
     if (auto out = give_way(file, target->map, failures, end); !out) return failed(out);
-    if (stopping_ || Clock::now() >= end) return fail(Errc::kBusy, "the file's leaders change");
+    if (stopping_ || parts_.files.now() >= end)
+      return fail(Errc::kBusy, "the file's leaders change");
     // One that refused, and was not left out, is not asked again at once.
-    parts_.files.await_progress(file, seen, Clock::now() + kRest);
+    parts_.files.await_progress(file, seen, parts_.files.now() + kRest);
   }
 }
 
@@ -272,7 +273,7 @@ std::optional<ProxyIo::File> FileData::leaders_for(BegunWrite& begun) {
 }
 
 Result<ProxyIo::WriteResult> FileData::written_to_leaders(BegunWrite& begun, ProxyIo::Pieces data) {
-  const auto until = Clock::now() + kPersist;
+  const auto until = parts_.files.now() + kPersist;
   if (begun.later) {
     if (begun.written || begun.failures.empty()) return std::move(begun.written);
     const auto out = give_way(begun.file, begun.target->map, begun.failures, until);
@@ -316,7 +317,7 @@ Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pie
   written_bytes_ += begun.size;
   if (begun.mirrored && written->stability == ProxyIo::Stability::kUnstable) {
     const FileTable::Changing record(parts_.files, begun.file);
-    record->unstable.written(written->verifier, parts_.files.number(), Clock::now(),
+    record->unstable.written(written->verifier, parts_.files.number(), parts_.files.now(),
                              parts_.commit_after);
   }
   Growth growth;
@@ -357,7 +358,7 @@ bool FileData::may_change(const layout::ObjectId& object, std::uint32_t ds_id) c
 // Who holds such a layout could write newer bytes, which the late write would replace, or the late
 // cut or hole take away. No layout for writing is granted while it is late (may_hand_out()).
 Result<> FileData::end_layouts_beside_late(FileId file) {
-  const auto until = Clock::now() + kPersist;
+  const auto until = parts_.files.now() + kPersist;
   for (;;) {
     const std::uint64_t seen = parts_.files.progress(file);
     const auto map = layout_map(parts_.files, parts_.names, file);
@@ -366,10 +367,10 @@ Result<> FileData::end_layouts_beside_late(FileId file) {
     parts_.layouts.recall(file, "a change by the metadata server may come late",
                           {.only = layout::Access::kReadWrite, .others_wait = false});
     if (!FileTable::Looking(parts_.files, file)->layouts.written()) return {};
-    if (stopping_ || Clock::now() >= until || !WaitLimit::may_wait()) {
+    if (stopping_ || parts_.files.now() >= until || !WaitLimit::may_wait()) {
       return fail(Errc::kBusy, "layouts are out beside a change that may be carried out yet");
     }
-    parts_.files.await_progress(file, seen, Clock::now() + kRest);
+    parts_.files.await_progress(file, seen, parts_.files.now() + kRest);
   }
 }
 
@@ -414,7 +415,7 @@ void FileData::forget_unstable(FileId file) {
 
 void FileData::commit_left() {
   for (const FileId file :
-       take_uncommitted(parts_.files, Clock::now(), parts_.commit_after, kCommits)) {
+       take_uncommitted(parts_.files, parts_.files.now(), parts_.commit_after, kCommits)) {
     if (stopping_) return;
     const auto done = sync(file);
     if (done) continue;
@@ -479,7 +480,7 @@ Result<layout::LayoutMap> FileData::prepare_change(FileId file, const layout::La
 // same effect as done once.
 Result<> FileData::change_objects(FileId file, const layout::LayoutMap& map, DirtyExtent changed,
                                   const ObjectsChange& change) {
-  const auto until = Clock::now() + kPersist;
+  const auto until = parts_.files.now() + kPersist;
   for (;;) {
     const auto to = prepare_change(file, map, changed);
     if (!to) return failed(to);
@@ -500,7 +501,8 @@ Result<> FileData::change_objects(FileId file, const layout::LayoutMap& map, Dir
       if (failures.empty()) return done;
       if (auto out = parts_.mirrors.change_failed(file, changed, failures); !out) return out;
     }
-    if (stopping_ || Clock::now() >= until) return fail(Errc::kBusy, "the file's copies change");
+    if (stopping_ || parts_.files.now() >= until)
+      return fail(Errc::kBusy, "the file's copies change");
   }
 }
 

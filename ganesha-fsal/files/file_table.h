@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ganesha-fsal/files/file_state.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -50,7 +51,8 @@ class WEFT_CAPABILITY("file table") FileTable {
   };
 
  public:
-  FileTable() = default;
+  // Deadlines of waits and of what is due are of this clock, which outlives the table.
+  explicit FileTable(const weft::Clock& clock = system_clock()) : clock_(clock) {}
   FileTable(const FileTable&) = delete;
   FileTable& operator=(const FileTable&) = delete;
 
@@ -130,6 +132,7 @@ class WEFT_CAPABILITY("file table") FileTable {
   // It is `now`; null: nobody knows, or it has none. Changes of a file come in their order.
   void map_changed(FileId file, const layout::LayoutMap* now);
 
+  [[nodiscard]] Clock::time_point now() const { return clock_.now(); }
   // Files with which that is due at `now`, at most `limit`. They stay due until their records say
   // otherwise. Each call begins at another shard, so that a limit leaves nobody out for ever.
   [[nodiscard]] std::vector<FileId> due(Due what, Clock::time_point now, std::size_t limit) const;
@@ -169,6 +172,7 @@ class WEFT_CAPABILITY("file table") FileTable {
   // File numbers are given out one after the other, so neighbours are in different shards.
   [[nodiscard]] Shard& shard_of(FileId file) const { return shards_[file % kShards]; }
 
+  const weft::Clock& clock_;
   mutable std::array<Shard, kShards> shards_;
   mutable std::atomic<std::size_t> first_{0};  // shard to begin with
   std::atomic<std::uint64_t> numbers_{0};

@@ -149,7 +149,7 @@ FlexReports::Parts FileData::report_parts() {
                       const std::function<void(Result<>)>& done) {
     look_at(file, ds_id, offset, done);
   };
-  parts.now = [] { return Clock::now(); };
+  parts.now = [this] { return parts_.files.now(); };
   return parts;
 }
 

@@ -64,7 +64,7 @@ Mirrors::Mirrors(Parts parts)
               .layouts = parts_.layouts,
               .reach = parts_.reach,
               .candidates = parts_.candidates,
-              .now = [] { return Clock::now(); },
+              .now = [this] { return parts_.files.now(); },
               .look_every = parts_.look_at_reads,
               .wrong_for = parts_.wrong_for}) {}
 
@@ -97,11 +97,11 @@ Result<> Mirrors::answer(Result<Step> step) {
 
 Result<> Mirrors::await_done(FileId file, Until until,
                              const std::function<Result<Step>()>& step) const {
-  const auto deadline = until.value_or(Clock::now() + parts_.patience);
+  const auto deadline = until.value_or(parts_.files.now() + parts_.patience);
   while (true) {
     const std::uint64_t seen = parts_.files.progress(file);
     auto made = step();
-    const auto now = Clock::now();
+    const auto now = parts_.files.now();
     if (!made || is_done(made) || now >= deadline || stopping_ || !WaitLimit::may_wait()) {
       return answer(std::move(made));
     }
@@ -163,13 +163,13 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
   if (use == Use::kWrite && view.map.duplication == layout::Duplication::kServerAsync) {
     const FileTable::Changing record(parts_.files, file);
     record->mirrors.owing = parts_.files.number();
-    record->mirrors.owing_due = Clock::now() + parts_.owing_for;
+    record->mirrors.owing_due = parts_.files.now() + parts_.owing_for;
   }
   return Target{std::move(view), std::move(pin)};
 }
 
 std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
-  const auto now = Clock::now();
+  const auto now = parts_.files.now();
   std::vector<Owing> due;
   for (const FileId file : parts_.files.due(Due::kOwing, now, limit)) {
     const FileTable::Changing record(parts_.files, file);
@@ -302,7 +302,8 @@ Result<Mirrors::Step> Mirrors::fence_inherited(FileId file, const layout::Layout
     const FileTable::Looking record(parts_.files, file);
     const FenceState& state = record->mirrors.inherited;
     if (state.is == FenceState::Is::kHolds) return Step{};
-    if (state.is == FenceState::Is::kUnderWay || state.retry_at > Clock::now()) return kFencing;
+    if (state.is == FenceState::Is::kUnderWay || state.retry_at > parts_.files.now())
+      return kFencing;
   }
   std::vector<std::uint32_t> ds_ids;
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
@@ -316,7 +317,7 @@ Result<Mirrors::Step> Mirrors::fence_inherited(FileId file, const layout::Layout
       ds_ids.push_back(ds_id);
     }
   }
-  if (!FileTable::Changing(parts_.files, file)->mirrors.inherited.take(Clock::now())) {
+  if (!FileTable::Changing(parts_.files, file)->mirrors.inherited.take(parts_.files.now())) {
     return kFencing;
   }
   control::Fence fence;
@@ -324,7 +325,7 @@ Result<Mirrors::Step> Mirrors::fence_inherited(FileId file, const layout::Layout
   fence.epoch = map.object_epoch;
   parts_.fence(ds_ids, fence, [this, file](const Result<>& outcome) {
     const FileTable::Changing record(parts_.files, file);
-    record->mirrors.inherited.ended(outcome.has_value(), Clock::now() + parts_.retry);
+    record->mirrors.inherited.ended(outcome.has_value(), parts_.files.now() + parts_.retry);
     ++record->progress;
   });
   return kFencing;

@@ -46,6 +46,7 @@
 #include "layout/handle.h"
 #include "layout/layout_map.h"
 #include "rpc/base/buffer.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/error.h"
 #include "rpc/control/messages.h"
 #include "rpc/peer/keyring.h"
@@ -70,6 +71,7 @@ class ProxyIo {
     // by the pool: all of it, and half of it for one data server.
     std::size_t max_calls = 512;
     bool rdma = false;  // data servers that have it, and are not on this machine, are reached so
+    const weft::Clock& clock = system_clock();
   };
 
   struct File {

@@ -47,13 +47,15 @@ void ServerSessions::complete(Attempt& attempt, Result<CompoundResult> result) {
 }
 
 ServerSessions::ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
-                               Registry& registry, BufferPool& pool, IsGone is_gone, bool rdma)
+                               Registry& registry, BufferPool& pool, IsGone is_gone, bool rdma,
+                               const weft::Clock& clock)
     : owner_(std::move(owner)),
       keys_(std::move(keys)),
       boot_(system_random().u64()),
       registry_(registry),
       pool_(pool),
       is_gone_(std::move(is_gone)),
+      clock_(clock),
       given_up_(registry.given_up()) {
   if (rdma) dialer_ = std::make_unique<rpc::rdma::Dialer>(threads_);
 }
@@ -206,7 +208,7 @@ bool ServerSessions::not_now(std::uint32_t ds_id, const layout::ObjectId& object
 void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
                           Done done, std::optional<layout::ObjectId> changes) {
   auto attempt =
-      std::make_shared<Attempt>(ds_id, std::move(make), Clock::now() + timeout, std::move(done),
+      std::make_shared<Attempt>(ds_id, std::move(make), clock_.now() + timeout, std::move(done),
                                 boost::asio::steady_timer(threads_.context(0)), changes);
   bool refused = false;
   bool watch_it = false;
@@ -251,7 +253,7 @@ void ServerSessions::end_hopeless() {
 
 void ServerSessions::run(const std::shared_ptr<Attempt>& attempt) {
   const auto left =
-      std::chrono::duration_cast<std::chrono::milliseconds>(attempt->deadline - Clock::now());
+      std::chrono::duration_cast<std::chrono::milliseconds>(attempt->deadline - clock_.now());
   if (left.count() <= 0) {
     if (attempt->delayed) return finish(attempt, fail(Errc::kBusy, "the data server says wait"));
     return finish(attempt, fail(Errc::kTimedOut, "no answer from the data server"));

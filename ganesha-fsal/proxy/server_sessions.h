@@ -39,6 +39,7 @@
 #include "ganesha-fsal/cluster/registry.h"
 #include "layout/object_id.h"
 #include "rpc/base/buffer.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 #include "rpc/nfs4/compound.h"
 #include "rpc/peer/keyring.h"
@@ -59,7 +60,8 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
 
   // `keys`: to show data servers who it is (cluster_session.h).
   ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
-                 Registry& registry, BufferPool& pool, IsGone is_gone = {}, bool rdma = false);
+                 Registry& registry, BufferPool& pool, IsGone is_gone = {}, bool rdma = false,
+                 const weft::Clock& clock = system_clock());
   ServerSessions(const ServerSessions&) = delete;
   ServerSessions& operator=(const ServerSessions&) = delete;
   ~ServerSessions();
@@ -115,6 +117,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   Registry& registry_;
   BufferPool& pool_;
   const IsGone is_gone_;
+  const weft::Clock& clock_;
   rpc::IoThreads threads_{1, false};
   std::unique_ptr<rpc::rdma::Dialer> dialer_;                   // null: RDMA is not to be used
   boost::asio::steady_timer watch_timer_{threads_.context(0)};  // I/O thread only

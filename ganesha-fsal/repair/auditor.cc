@@ -33,7 +33,7 @@ Result<> Auditor::begin(bool only_tell) {
     fresh.rounds = state_.rounds;
     state_ = std::move(fresh);
     ending_ = false;
-    since_ = Clock::now();
+    since_ = parts_.clock.now();
   }
   wake_.notify_all();
   return {};
@@ -52,7 +52,7 @@ bool Auditor::end() {
 AuditState Auditor::state() const {
   const MutexLock lock(mutex_);
   AuditState out = state_;
-  out.age = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
+  out.age = std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() - since_);
   return out;
 }
 
@@ -75,7 +75,7 @@ void Auditor::run() {
     lock.lock();
     state_.running = false;
     ++state_.rounds;
-    since_ = Clock::now();
+    since_ = parts_.clock.now();
     spdlog::info(
         "event=audit_ended servers={} objects={} strays={} removed={} foreign={} failed={}",
         state_.servers, state_.objects, state_.strays, state_.removed, state_.foreign,

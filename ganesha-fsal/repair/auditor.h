@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
@@ -87,6 +88,7 @@ class Auditor {
     std::function<Result<control::ObjectStat>(std::uint32_t ds_id, const layout::ObjectId&)> stat;
     std::function<void()> removals;  // there are more
     Limits limits{};
+    const weft::Clock& clock = system_clock();
   };
 
   explicit Auditor(Parts parts);
@@ -120,7 +122,7 @@ class Auditor {
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
   bool ending_ WEFT_GUARDED_BY(mutex_) = false;
   AuditState state_ WEFT_GUARDED_BY(mutex_);
-  Clock::time_point since_ WEFT_GUARDED_BY(mutex_) = Clock::now();
+  Clock::time_point since_ WEFT_GUARDED_BY(mutex_) = parts_.clock.now();
   std::thread thread_;
 };
 

@@ -143,7 +143,7 @@ Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe
 }
 
 Result<> Repairer::copy(const CopyJob& what) {
-  const auto until = Clock::now() + parts_.limits.copy_give_up;
+  const auto until = parts_.clock.now() + parts_.limits.copy_give_up;
   const auto seat = layout::seat_of(*what.map, what.source);
   if (!seat) return fail(Errc::kInvalid, "the source has nothing of the file");
   control::Resync job{.object = parts_.names.object_of(what.file, *what.map),

@@ -182,7 +182,8 @@ bool Mover::turn() {
   put_down(steps);
   if ((leaving.empty() && !evening) || not_directly_.size() > parts_.limits.known)
     not_directly_.clear();
-  std::erase_if(not_before_, [](const auto& at) { return at.second <= Clock::now(); });
+  std::erase_if(not_before_,
+                [now = parts_.clock.now()](const auto& at) { return at.second <= now; });
   return more || evening;
 }
 
@@ -194,9 +195,9 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
   bool due = false;
   {
     const MutexLock lock(mutex_);
-    const auto [it, fresh] = sources_.try_emplace(ds_id, Source{.since = Clock::now()});
+    const auto [it, fresh] = sources_.try_emplace(ds_id, Source{.since = parts_.clock.now()});
     if (fresh) spdlog::info("event=leaving ds={} duty={}", ds_id, to_string(server->duty));
-    due = Clock::now() >= it->second.look_at;
+    due = parts_.clock.now() >= it->second.look_at;
   }
   if (due && !full(round)) look_through(ds_id, round);
   if (server->duty == Duty::kRemoving) {
@@ -250,7 +251,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
   if (!whole || page->size() == parts_.limits.page) return;
   // The end of the list: from the beginning again, by and by.
   source.after.reset();
-  source.look_at = Clock::now() + parts_.limits.look_every;
+  source.look_at = parts_.clock.now() + parts_.limits.look_every;
   source.stuck = std::exchange(source.found, {});
 }
 
@@ -275,8 +276,8 @@ Result<std::vector<Mover::Leaving>> Mover::leaving() const {
     at.moved_bytes = it->second.moved_bytes;
     at.stuck = it->second.stuck;
     if (at.moved == 0) continue;
-    const auto so_far =
-        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - it->second.since);
+    const auto so_far = std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() -
+                                                                              it->second.since);
     at.remaining = so_far * at.left / at.moved;
   }
   return out;

@@ -60,6 +60,7 @@
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "layout/balance.h"
 #include "layout/candidate.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -115,6 +116,7 @@ class Mover {
     std::function<void()> removals;                 // there is something to be removed
     std::function<Result<>(std::uint32_t)> forget;  // Cluster::remove_server()
     Limits limits;
+    const weft::Clock& clock = system_clock();
   };
 
   // How far a data server is with being left.

@@ -18,7 +18,7 @@ bool Mover::is_overtaken(const Error& error) {
 }
 
 Mover::Steps Mover::due() const {
-  const auto now = Clock::now();
+  const auto now = parts_.clock.now();
   Steps steps;
   for (const auto& [file, known] : moves_) {
     if (known.fenced && now < *known.fenced + parts_.limits.linger) continue;
@@ -46,7 +46,7 @@ void Mover::put_down(const Steps& steps) {
     }
   }
   for (const auto& [known, outcome] : steps.fences) {
-    if (outcome && *outcome) moves_[known.move.id].fenced = Clock::now();
+    if (outcome && *outcome) moves_[known.move.id].fenced = parts_.clock.now();
     if (outcome && !*outcome) look_at(known.move.id);
   }
   for (const auto& [known, outcome] : steps.filling) {
@@ -82,7 +82,7 @@ void Mover::look_at(FileId file) {
   }
 }
 
-void Mover::rest(FileId file) { not_before_[file] = Clock::now() + parts_.limits.rest; }
+void Mover::rest(FileId file) { not_before_[file] = parts_.clock.now() + parts_.limits.rest; }
 
 void Mover::put_off(FileId file, const Error& error) {
   rest(file);

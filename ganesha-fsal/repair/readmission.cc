@@ -63,7 +63,8 @@ void Readmission::run() {
 
 void Readmission::turn() {
   const auto stores = parts_.foreign();
-  std::erase_if(pauses_, [](const auto& pause) { return pause.second.until <= Clock::now(); });
+  std::erase_if(
+      pauses_, [now = parts_.clock.now()](const auto& pause) { return pause.second.until <= now; });
   for (const Registry::Foreign& store : stores) {
     if (!paused(store)) review(store);
   }
@@ -76,7 +77,7 @@ bool Readmission::paused(const Registry::Foreign& store) const {
 }
 
 void Readmission::pause(const Registry::Foreign& store, Clock::duration length) {
-  pauses_[store.ds_id] = {store.state, store.as_is, Clock::now() + length};
+  pauses_[store.ds_id] = {store.state, store.as_is, parts_.clock.now() + length};
 }
 
 bool Readmission::goes_on(const Registry::Foreign& store) const {

@@ -31,6 +31,7 @@
 
 #include "ganesha-fsal/cluster/registry.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -55,6 +56,7 @@ class Readmission {
     std::function<void(std::uint32_t ds_id, std::string)> explain;  // Registry::explain()
     std::function<Result<>(std::uint32_t ds_id, const control::StoreState&)> admit;
     Limits limits{};
+    const weft::Clock& clock = system_clock();
   };
 
   explicit Readmission(Parts parts) : parts_(std::move(parts)) {}

@@ -23,13 +23,13 @@ std::uint64_t first_number(const Namespace& names) { return names.superblock().b
 
 Repairer::Repairer(Parts parts)
     : parts_(std::move(parts)),
-      jobs_(first_number(parts_.names), [] { return Clock::now(); }),
+      jobs_(first_number(parts_.names), [this] { return parts_.clock.now(); }),
       runner_({
           .servers = parts_.servers,
           .jobs = jobs_,
           .keep = parts_.keep,
           .cut_waits = parts_.cut_waits,
-          .now = [] { return Clock::now(); },
+          .now = [this] { return parts_.clock.now(); },
           .limits = parts_.limits.jobs,
       }) {}
 
@@ -140,7 +140,7 @@ std::optional<Repairer::Work> Repairer::take_compare() {
 
 // What is put off goes from the list, which is read again and again, so that others get their turn.
 std::optional<Repairer::Work> Repairer::take_stale(std::uint32_t ds_id, Destination& at) {
-  const auto now = Clock::now();
+  const auto now = parts_.clock.now();
   std::erase_if(at.waiting, [&](const Waiting& waiting) WEFT_REQUIRES(mutex_) {
     const auto off = put_off_.find({ds_id, waiting.object.id});
     return off != put_off_.end() && now < off->second.not_before;
@@ -164,7 +164,7 @@ std::optional<Repairer::Work> Repairer::take() {
   for (const std::uint32_t ds_id : here) {
     if (stopping_) return std::nullopt;
     Destination& at = destinations_[ds_id];  // never erased, so it stays while unlocked
-    const auto now = Clock::now();
+    const auto now = parts_.clock.now();
     if (now < at.not_before || (!has_turn(at, false) && !has_turn(at, true))) continue;
     if (at.waiting.empty() && !at.listing && now >= at.look_at) look(ds_id);
     if (auto work = take_stale(ds_id, at)) {
@@ -189,14 +189,14 @@ void Repairer::look(std::uint32_t ds_id) {
   at.listing = false;
   if (!page) {
     spdlog::error("event=stale_objects_unread ds={} error=\"{}\"", ds_id, page.error().describe());
-    at.look_at = Clock::now() + parts_.limits.look_every;
+    at.look_at = parts_.clock.now() + parts_.limits.look_every;
     return;
   }
   // At the end from the beginning again, and not at once: what is left has failed, or is new.
   if (page->size() < kPage) {
     at.after.reset();
     at.look_at =
-        Clock::now() + (page->empty() ? parts_.limits.look_every : parts_.limits.first_rest);
+        parts_.clock.now() + (page->empty() ? parts_.limits.look_every : parts_.limits.first_rest);
   } else {
     at.after = page->back();
   }
@@ -210,7 +210,7 @@ bool Repairer::is_small(FileId file) const {
 
 std::chrono::steady_clock::time_point Repairer::rest_longer(Clock::duration& rest) const {
   rest = std::clamp(rest * 2, parts_.limits.first_rest, parts_.limits.longest_rest);
-  return Clock::now() + rest;
+  return parts_.clock.now() + rest;
 }
 
 void Repairer::failed(const StaleObject& stale, bool at_server, const Error& error) {
@@ -245,7 +245,7 @@ std::string Repairer::state_of(FileId file, std::uint32_t ds_id) const {
     return fmt::format("under way from data server {}, {} of {} MiB compared{}", job.source,
                        job.compared_bytes / kMib, job.total_bytes / kMib, limit);
   }
-  const auto now = Clock::now();
+  const auto now = parts_.clock.now();
   const auto later = [now](Clock::time_point when, const std::string& why) {
     const auto left = std::chrono::ceil<std::chrono::seconds>(when - now);
     return fmt::format("waits {} s more: {}", left.count(), why);

@@ -47,6 +47,7 @@
 #include "ganesha-fsal/repair/repair_jobs.h"
 #include "ganesha-fsal/repair/resync_runner.h"
 #include "ganesha-fsal/repair/scrubber.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 
 namespace weft::mds {
@@ -91,6 +92,7 @@ class Repairer {
     // Asked for compares are done, or some are.
     std::function<void()> compared = [] {};
     Limits limits;
+    const weft::Clock& clock = system_clock();
   };
 
   explicit Repairer(Parts parts);

@@ -39,7 +39,7 @@ void Scrubber::begin_locked(bool only_tell) {
             .rounds = state_.rounds,
             .findings = std::move(findings),
             .resolved = std::move(resolved)};
-  since_ = Clock::now();
+  since_ = parts_.clock.now();
   files_.clear();
   more_ = false;
 }
@@ -84,7 +84,7 @@ bool Scrubber::end() {
 void Scrubber::end_locked() {
   state_.running = false;
   ++state_.rounds;
-  since_ = Clock::now();
+  since_ = parts_.clock.now();
   spdlog::info("event=scrub_ended files={} written={} failed={} differing={} mended={}",
                state_.files, state_.written, state_.failed, state_.differing, state_.mended);
 }
@@ -92,7 +92,7 @@ void Scrubber::end_locked() {
 ScrubState Scrubber::state() const {
   const MutexLock lock(mutex_);
   ScrubState out = state_;
-  out.age = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since_);
+  out.age = std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() - since_);
   return out;
 }
 
@@ -110,7 +110,7 @@ void Scrubber::run() {
       continue;
     }
     const Clock::duration every = every_;
-    if (!state_.running && every.count() > 0 && Clock::now() - since_ >= every) {
+    if (!state_.running && every.count() > 0 && parts_.clock.now() - since_ >= every) {
       begin_locked(false);
       after_ = 0;
       more_ = true;

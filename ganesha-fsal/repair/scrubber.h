@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
 
@@ -100,6 +101,7 @@ class Scrubber {
     // Repairer::scrub()
     std::function<Result<ScrubOutcome>(FileId, const ScrubHow&)> scrub;
     Limits limits;
+    const weft::Clock& clock = system_clock();
   };
 
   explicit Scrubber(Parts parts);
@@ -140,7 +142,7 @@ class Scrubber {
   CondVar wake_;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
   ScrubState state_ WEFT_GUARDED_BY(mutex_);
-  Clock::time_point since_ WEFT_GUARDED_BY(mutex_) = Clock::now();
+  Clock::time_point since_ WEFT_GUARDED_BY(mutex_) = parts_.clock.now();
   std::deque<FileId> files_ WEFT_GUARDED_BY(mutex_);
   std::deque<Resolution> resolutions_ WEFT_GUARDED_BY(mutex_);
   FileId after_ WEFT_GUARDED_BY(mutex_) = 0;

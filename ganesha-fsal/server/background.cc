@@ -109,7 +109,9 @@ void Background::run_mender() {
 
 void Background::run_watcher() {
   Cluster& cluster = server_.cluster();
-  DeathProbe deaths(cluster.registry(), [&](std::uint32_t ds_id) { cluster.disconnect(ds_id); });
+  DeathProbe deaths(
+      cluster.registry(), [&](std::uint32_t ds_id) { cluster.disconnect(ds_id); },
+      server_.environment().clock);
   MutexLock lock(mutex_);
   while (!stopping_) {
     wake_.wait_for(mutex_, kWatch, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });

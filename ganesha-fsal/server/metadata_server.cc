@@ -155,12 +155,14 @@ void MetadataServer::make_proxy() {
   const std::size_t memory = options_.proxy_memory;
   pool_ =
       std::make_unique<BufferPool>(memory, options_.shared_memory ? shared_arena(memory) : nullptr);
-  ProxyIo::Config config;
-  config.owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid);
-  config.keys = keys_;
-  config.boot_epoch = static_cast<std::uint32_t>(names_->superblock().boot_epoch);
-  config.call_timeout = options_.proxy_timeout;
-  config.rdma = options_.rdma;
+  ProxyIo::Config config{
+      .owner = "weft-mds-" + control::to_string(names_->superblock().cluster_uuid),
+      .keys = keys_,
+      .boot_epoch = static_cast<std::uint32_t>(names_->superblock().boot_epoch),
+      .call_timeout = options_.proxy_timeout,
+      .is_gone = {},
+      .rdma = options_.rdma,
+      .clock = environment_.clock};
   proxy_ = std::make_unique<ProxyIo>(std::move(config), cluster_->registry(), *pool_);
 }
 

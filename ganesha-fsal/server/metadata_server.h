@@ -140,7 +140,7 @@ class MetadataServer {
   const Clock::time_point started_ = environment_.clock.now();
   Background background_{*this};
   Backups backups_{store_, environment_.clock};
-  FileTable files_;
+  FileTable files_{environment_.clock};
   ClientTraffic traffic_;
   OperationTimes times_;
   std::shared_ptr<rpc::peer::Keyring> keys_;

@@ -67,7 +67,8 @@ Repairer::Parts Repairs::repairer_parts() {
           },
           .written = [this](FileId file) { return is_written(file); },
           .compared = [this] { server_.data().retry_settling(); },
-          .limits = limits};
+          .limits = limits,
+          .clock = server_.environment().clock};
 }
 
 Scrubber::Parts Repairs::scrubber_parts() {
@@ -75,7 +76,8 @@ Scrubber::Parts Repairs::scrubber_parts() {
   limits.every = server_.options().scrub_every;
   return {.names = server_.names(),
           .scrub = [this](FileId file, const ScrubHow& how) { return repairer_.scrub(file, how); },
-          .limits = limits};
+          .limits = limits,
+          .clock = server_.environment().clock};
 }
 
 // By clients under layouts, through this server, or by somebody who is gone and may have; or what

@@ -12,14 +12,15 @@ using boost::system::error_code;
 }  // namespace
 
 Connection::Connection(std::shared_ptr<IoThread> io, boost::asio::ip::tcp::socket socket,
-                       SecureChannel channel, Limits limits)
+                       SecureChannel channel, Limits limits, const weft::Clock& clock)
     : io_(std::move(io)),
       socket_(std::move(socket)),
       timer_(socket_.get_executor()),
       channel_(std::move(channel)),
       limits_(limits),
+      clock_(clock),
       calls_(limits.max_calls),
-      heard_(Clock::now()) {}
+      heard_(clock_.now()) {}
 
 void Connection::start(Events events) {
   events_ = std::move(events);
@@ -32,7 +33,7 @@ void Connection::start(Events events) {
 
 // Looks at deadlines and silence. What was heard meanwhile puts the next look off.
 void Connection::look() {
-  const auto now = Clock::now();
+  const auto now = clock_.now();
   calls_.expire(now);
   if (!open_) return;
   const auto patience = channel_.established() ? limits_.silence : limits_.handshake;
@@ -72,12 +73,12 @@ void Connection::on_bytes(std::size_t size) {
   if (!received.to_send.empty()) send(std::move(received.to_send));
   if (channel_.established() && !announced_) {
     announced_ = true;
-    heard_ = Clock::now();
+    heard_ = clock_.now();
     wake_by(heard_ + limits_.silence);
     events_.on_established();
   }
   // Before the peer has proved itself, bytes do not extend the time the handshake may take.
-  if (channel_.established()) heard_ = Clock::now();
+  if (channel_.established()) heard_ = clock_.now();
   for (const auto& payload : received.messages) {
     if (!open_) return;
     on_message(payload);
@@ -125,7 +126,7 @@ void Connection::send_call(std::uint32_t verb, const Bytes& arguments,
   if (arguments.size() > kMaxPayloadBytes - kMaxHeaderBytes) {
     return done(fail(Errc::kTooLarge, "control call too large"));
   }
-  const auto deadline = Clock::now() + timeout;
+  const auto deadline = clock_.now() + timeout;
   const auto xid = calls_.add(deadline, std::move(done));
   if (!xid) return done(std::unexpected(xid.error()));
   wake_by(deadline);

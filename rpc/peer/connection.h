@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 
+#include "rpc/base/clock.h"
 #include "rpc/peer/call.h"
 #include "rpc/peer/io_thread.h"
 #include "rpc/peer/secure_channel.h"
@@ -44,7 +45,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // `socket` belongs to the context of `io`, which the connection keeps alive.
   Connection(std::shared_ptr<IoThread> io, boost::asio::ip::tcp::socket socket,
-             SecureChannel channel, Limits limits);
+             SecureChannel channel, Limits limits, const weft::Clock& clock = system_clock());
 
   // Starts reading; the accepting end begins the handshake.
   void start(Events events);
@@ -80,6 +81,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   SecureChannel channel_;
   const Limits limits_;
+  const weft::Clock& clock_;
   Events events_;
   PendingCalls calls_;
   std::size_t serving_ = 0;  // the peer's calls that wait for our answer

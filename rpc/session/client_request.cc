@@ -5,11 +5,11 @@
 namespace weft::rpc {
 
 ClientRequest make_request(const SessionClientOptions& client, std::vector<nfs4::OpArgs> ops,
-                           CallOptions options, SessionClient::Done done) {
+                           CallOptions options, SessionClient::Done done, const Clock& clock) {
   ClientRequest request;
   request.options = std::move(options);
   request.done = std::move(done);
-  request.expires = std::chrono::steady_clock::now() + request.options.deadline;
+  request.expires = clock.now() + request.options.deadline;
   xdr::Encoder& bytes = request.message.bytes();
   encode_call(bytes, 0, nfs4::kProgram, nfs4::kVersion, 1, &client.credential);
   nfs4::encode(bytes, nfs4::CompoundHeader{

@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "rpc/base/clock.h"
 #include "rpc/nfs4/compound.h"
 #include "rpc/onc/auth.h"
 #include "rpc/onc/message.h"
@@ -44,7 +45,8 @@ struct ClientRequest {
 
 [[nodiscard]] ClientRequest make_request(const SessionClientOptions& client,
                                          std::vector<nfs4::OpArgs> ops, CallOptions options,
-                                         SessionClient::Done done);
+                                         SessionClient::Done done,
+                                         const Clock& clock = system_clock());
 // Puts a lone SEQUENCE in the place of the operations, to be addressed as the request was.
 void make_closing(ClientRequest& request, const SessionClientOptions& client);
 // Writes xid and SEQUENCE's arguments into the message.

@@ -22,6 +22,7 @@
 #include <memory>
 #include <string_view>
 
+#include "rpc/base/clock.h"
 #include "rpc/base/machine.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/bulk_channel.h"
@@ -46,7 +47,7 @@ class LocalRoute : public std::enable_shared_from_this<LocalRoute> {
     ServerIdentity server{};
     Dial network;
     std::chrono::milliseconds connect_deadline{2000};  // of shared memory
-    std::function<Clock::time_point()> now = [] { return Clock::now(); };
+    std::function<Clock::time_point()> now = [] { return system_clock().now(); };
   };
   explicit LocalRoute(Parts parts) : parts_(std::move(parts)) {}
   LocalRoute(const LocalRoute&) = delete;

@@ -147,13 +147,14 @@ constexpr std::chrono::seconds kLongWait{30};
 // Threading: any; RocksDB calls it from the threads that fail.
 class BackgroundErrors final : public rocksdb::EventListener {
  public:
+  explicit BackgroundErrors(const weft::Clock& clock) : clock_(clock) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
     using Reason = rocksdb::BackgroundErrorReason;
     const bool log = reason == Reason::kWriteCallback || reason == Reason::kMemTable;
     const MutexLock lock(mutex_);
     if (error->IsNoSpace() && !log && error->severity() < rocksdb::Status::kFatalError) {
       if (waits_since_) return;
-      waits_since_ = std::chrono::steady_clock::now();
+      waits_since_ = clock_.now();
       spdlog::warn("event=metadata_store_waits error=\"{}\"", error->ToString());
     } else if (!failed_) {
       failed_ = to_error(*error, "in the background");
@@ -177,12 +178,13 @@ class BackgroundErrors final : public rocksdb::EventListener {
   // Longer than it takes when the reserve was enough.
   [[nodiscard]] bool waits_for_long() const {
     const MutexLock lock(mutex_);
-    return waits_since_ && std::chrono::steady_clock::now() - *waits_since_ > kLongWait;
+    return waits_since_ && clock_.now() - *waits_since_ > kLongWait;
   }
 
  private:
+  const weft::Clock& clock_;
   mutable Mutex mutex_;
-  std::optional<std::chrono::steady_clock::time_point> waits_since_ WEFT_GUARDED_BY(mutex_);
+  std::optional<TimePoint> waits_since_ WEFT_GUARDED_BY(mutex_);
   std::optional<Error> failed_ WEFT_GUARDED_BY(mutex_);
 };
 
@@ -361,7 +363,8 @@ class RocksKv final : public KvStore {
                                 options.on_failure),
               .background = std::move(background)},
         space_(std::move(space)),
-        on_waits_(options.on_waits) {
+        on_waits_(options.on_waits),
+        clock_(&options.clock) {
     path_.stable = db_->GetLatestSequenceNumber();  // opening has put it into tables
     // Apart: a disk that stalls may keep the one that frees space.
     looks_at_space_.emplace(kLook, [this] { space_->look(path_.background->waits()); });
@@ -507,7 +510,7 @@ class RocksKv final : public KvStore {
   // What was removed takes space until tables are merged, which the little that removing writes
   // does not bring about. A tenth of the time goes into it, while there is space for it.
   void merge_when_full() {
-    const auto begun = std::chrono::steady_clock::now();
+    const auto begun = clock_->now();
     const rocksdb::SequenceNumber now = db_->GetLatestSequenceNumber();
     if (!space_->full()) next_merge_ = begun + kBetweenMerges;
     if (space_->free_bytes() < space_->floor_bytes() / 2) return;
@@ -521,17 +524,17 @@ class RocksKv final : public KvStore {
       spdlog::warn("event=metadata_merge_failed error=\"{}\"", status.ToString());
     }
     merged_ = now;
-    const auto ended = std::chrono::steady_clock::now();
+    const auto ended = clock_->now();
     next_merge_ = ended + std::max<std::chrono::nanoseconds>(10 * (ended - begun), kBetweenMerges);
   }
 
   // What commits have left in memory of it, in one go.
   Result<> write_log(bool sync) {
     const Progress::Step step(path_.syncs);
-    const auto begun = std::chrono::steady_clock::now();
+    const auto begun = clock_->now();
     const LogSequence written = db_->GetLatestSequenceNumber();
     const auto status = db_->FlushWAL(sync);
-    sync_time_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
+    sync_time_ += std::chrono::nanoseconds(clock_->now() - begun).count();
     if (!status.ok()) {
       spdlog::error("event=metadata_log_sync_failed error=\"{}\"", status.ToString());
       return std::unexpected(to_error(status, "sync the log"));
@@ -549,11 +552,12 @@ class RocksKv final : public KvStore {
   WritePath path_;
   const std::unique_ptr<StoreSpace> space_;
   const std::function<void(bool)> on_waits_;
+  const weft::Clock* const clock_ = nullptr;  // null: it is open for reading only
   bool waits_ = false;     // as of the last look at progress, of the thread that looks
   CommitSeq settled_ = 0;  // what there was at the last look, of the thread that settles
   // Of the thread that merges.
   rocksdb::SequenceNumber merged_ = 0;
-  std::chrono::steady_clock::time_point next_merge_;
+  TimePoint next_merge_;
   std::atomic<std::int64_t> sync_time_{0};  // nanoseconds
   std::atomic<bool> closing_{false};
   std::optional<Regularly> merges_;
@@ -716,7 +720,7 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   auto space = std::make_unique<StoreSpace>(options.path, floor, options.free_bytes);
   if (options.create_if_missing) ::mkdir(options.path.c_str(), 0755);
   space->make_way();
-  auto background = std::make_shared<BackgroundErrors>();
+  auto background = std::make_shared<BackgroundErrors>(options.clock);
   rocks.listeners.push_back(background);
   rocks.create_missing_column_families = true;
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {

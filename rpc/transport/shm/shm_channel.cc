@@ -130,8 +130,8 @@ void ShmChannel::wait_for_more() {
   in_.waits_on(cpu);
   // While we poll on the peer's own processor it cannot answer.
   if (!patience_.ever() || out_.reader_cpu() == cpu + 1) return sleep();
-  const auto now = Clock::now();
-  if (idle_since_ == Clock::time_point{}) idle_since_ = now;
+  const auto now = connection_.clock.now();
+  if (idle_since_ == TimePoint{}) idle_since_ = now;
   const Patience::Duration budget = patience_.budget();
   if (budget.count() == 0) return sleep();
   poll_until_ = now + budget;
@@ -148,7 +148,7 @@ void ShmChannel::poll() {
     if (!in_.looks_empty()) return drain();
     relax();
   }
-  if (Clock::now() >= poll_until_) return sleep();
+  if (connection_.clock.now() >= poll_until_) return sleep();
   // By way of the io_context, so that what else is ready on this thread is not kept waiting.
   polling_ = true;
   boost::asio::post(connection_.socket.get_executor(),
@@ -185,8 +185,8 @@ bool ShmChannel::receive_one() {
     wait_for_more();
     return false;
   }
-  if (idle_since_ != Clock::time_point{}) {
-    patience_.waited(Clock::now() - idle_since_);
+  if (idle_since_ != TimePoint{}) {
+    patience_.waited(connection_.clock.now() - idle_since_);
     idle_since_ = {};
   }
   scratch_.resize(**size);
@@ -246,8 +246,8 @@ void ShmChannel::deliver(const Record& record, Buffer message) {
 }
 
 void ShmChannel::out_of_memory() {
-  const auto now = Clock::now();
-  if (starved_since_ == Clock::time_point{}) starved_since_ = now;
+  const auto now = connection_.clock.now();
+  if (starved_since_ == TimePoint{}) starved_since_ = now;
   if (now - starved_since_ > limits_.memory_deadline) {
     return fail_with({Errc::kBusy, "no memory for a record of " + connection_.peer});
   }

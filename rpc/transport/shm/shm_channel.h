@@ -37,6 +37,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "rpc/base/clock.h"
 #include "rpc/base/shared_memory.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/bell.h"
@@ -58,6 +59,7 @@ struct ShmConnection {
   OwnedFd peer_bell{};  // by which it wakes the peer; none: through the socket
   bool lender = false;  // the connecting side
   std::string peer;
+  const Clock& clock = system_clock();
 };
 
 class ShmChannel final : public Channel, public std::enable_shared_from_this<ShmChannel> {
@@ -82,7 +84,6 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   [[nodiscard]] std::size_t lent_bytes() const { return lent_bytes_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class State {
     kOpen,
     kFlushing,   // closing, with records still to go into the ring
@@ -149,9 +150,9 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   bool drain_posted_ = false;
   bool polling_ = false;
   bool starved_ = false;  // waiting for the pool
-  Clock::time_point starved_since_{};
-  Clock::time_point idle_since_{};
-  Clock::time_point poll_until_{};
+  TimePoint starved_since_{};
+  TimePoint idle_since_{};
+  TimePoint poll_until_{};
 };
 
 }  // namespace weft::rpc

@@ -42,7 +42,7 @@ TEST_CASE("records and grants take no more memory than is told, nor much less") 
   const auto grant_all = [&](ClientId client) {
     for (FileId file = 1; file <= kFiles; ++file) {
       FileTable::Changing record(table, file);
-      record->layouts.grants.add(client, layout::Access::kReadWrite, Clock::now());
+      record->layouts.grants.add(client, layout::Access::kReadWrite, table.now());
     }
   };
   grant_all(1);
@@ -64,10 +64,10 @@ TEST_CASE("what is due is found by its records alone") {
   }
   FileTable::Changing(table, 5)->phase.uncut = true;
   CHECK(table.count(Due::kMend) == 200);
-  CHECK(table.due(Due::kMend, Clock::now(), SIZE_MAX).size() == 200);
-  CHECK(table.due(Due::kMend, Clock::now(), 10).size() == 10);
+  CHECK(table.due(Due::kMend, table.now(), SIZE_MAX).size() == 200);
+  CHECK(table.due(Due::kMend, table.now(), 10).size() == 10);
   for (FileId file = 1; file <= 200; ++file) FileTable::Changing(table, file)->size.doubt = 0;
-  CHECK(table.due(Due::kMend, Clock::now(), SIZE_MAX) == std::vector<FileId>{5});
+  CHECK(table.due(Due::kMend, table.now(), SIZE_MAX) == std::vector<FileId>{5});
   FileTable::Changing(table, 5)->phase.uncut = false;
   CHECK(table.count(Due::kMend) == 0);
   CHECK(table.size() == 0);
@@ -78,7 +78,7 @@ TEST_CASE("a limit leaves nobody out for ever") {
   for (FileId file = 1; file <= 128; ++file) FileTable::Changing(table, file)->phase.uncut = true;
   std::set<FileId> seen;
   for (int turn = 0; turn < 64; ++turn) {
-    for (const FileId file : table.due(Due::kMend, Clock::now(), 2)) seen.insert(file);
+    for (const FileId file : table.due(Due::kMend, table.now(), 2)) seen.insert(file);
   }
   CHECK(seen.size() == 128);
 }
@@ -101,10 +101,10 @@ TEST_CASE("phases: many write and learn, one is alone, and none of it beside") {
     REQUIRE(alone);
     CHECK(enter_writing(table, kFile).error().code == Errc::kBusy);
     CHECK(enter_learning(table, kFile).error().code == Errc::kBusy);
-    CHECK(be_alone(table, kFile, Phase::Alone::kCutting, Clock::now() + 10s, IfAlone::kRefuse)
+    CHECK(be_alone(table, kFile, Phase::Alone::kCutting, table.now() + 10s, IfAlone::kRefuse)
               .error()
               .code == Errc::kBusy);
-    CHECK(be_alone(table, kFile, Phase::Alone::kCutting, Clock::now() + 1ms).error().code ==
+    CHECK(be_alone(table, kFile, Phase::Alone::kCutting, table.now() + 1ms).error().code ==
           Errc::kBusy);
   }
   CHECK(table.size() == 0);
@@ -123,7 +123,7 @@ TEST_CASE("who waits to be alone goes on when the last writer ends, and nobody b
   auto writing = std::make_optional(enter_writing(table, kFile).value());
   std::atomic<bool> alone{false};
   std::thread waits([&] {
-    const auto got = be_alone(table, kFile, Phase::Alone::kCutting, Clock::now() + 60s);
+    const auto got = be_alone(table, kFile, Phase::Alone::kCutting, table.now() + 60s);
     alone = got.has_value();
   });
   while (!FileTable::Looking(table, kFile)->phase.is_alone()) std::this_thread::yield();
@@ -148,7 +148,7 @@ TEST_CASE("nobody is beside who is alone, whatever many threads do") {
       for (int turn = 0; turn < 3000; ++turn) {
         const std::size_t file = random() % kFiles;
         if (random() % 4 == 0) {
-          const auto got = be_alone(table, file, Phase::Alone::kCutting, Clock::now() + 1ms);
+          const auto got = be_alone(table, file, Phase::Alone::kCutting, table.now() + 1ms);
           if (!got) continue;
           if (++alone[file] != 1 || shared[file] != 0) ++wrong;
           --alone[file];

@@ -127,6 +127,29 @@ TEST_CASE_METHOD(MirrorsTest, "writers are asked for layouts when a server is no
   CHECK(recalls.calls.empty());
 }
 
+TEST_CASE_METHOD(MirrorsTest, "a fence of an exclusion that is over says nothing of the next one") {
+  REQUIRE(begin());
+  REQUIRE(layouts.grant(f, 6, Access::kRead));
+  CHECK(mirrors->exclude(f, 3, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
+  REQUIRE(fences.size() == 1);
+  CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{3});
+
+  const auto stale = names->stale_objects(3, {}, 1);
+  REQUIRE(stale);
+  REQUIRE(stale->size() == 1);
+  const auto begun = names->begin_resync(stale->front());
+  REQUIRE(begun);
+  REQUIRE(names->clear_stale((*begun)->object).value());
+  mirrors->tick();  // the exclusion is over
+
+  CHECK(mirrors->exclude(f, 3, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
+  REQUIRE(fences.size() == 2);
+  fences[0].done({});  // at last
+  CHECK(mirrors->exclude(f, 3, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
+  fences[1].done({});
+  CHECK(mirrors->exclude(f, 3, Mirrors::Cause::kNoAnswer));
+}
+
 TEST_CASE_METHOD(MirrorsTest, "writers of before a restart are fenced before others lead") {
   grant_write(5);
   restart();

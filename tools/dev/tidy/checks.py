@@ -125,38 +125,12 @@ CLOCK_EXCEPTIONS = {
     'rpc/base/clock.cc': 'it is where they come from',
     'ganesha-fsal/meta/meta_bench.cc': 'a program that measures',
 }
-# Not injected yet. Nothing is added here; who injects the clock somewhere takes it off.
-CLOCK_NOT_YET = frozenset('''
-    dataserver/process/supervisor.cc
-    dataserver/ring/ring_threads.cc
-    dataserver/store/disk_watch.cc dataserver/store/throttle.h
-    ganesha-fsal/admin/socket.cc ganesha-fsal/admin/socket.h
-    ganesha-fsal/cluster/death_probe.cc ganesha-fsal/cluster/registry.h
-    ganesha-fsal/files/exclusion.cc ganesha-fsal/files/file_data.cc
-    ganesha-fsal/files/file_io.cc ganesha-fsal/files/flex_files.cc ganesha-fsal/files/mirrors.cc
-    ganesha-fsal/files/writer_journal.h
-    ganesha-fsal/meta/kv/rocks_kv.cc
-    ganesha-fsal/proxy/server_sessions.cc
-    ganesha-fsal/repair/auditor.cc ganesha-fsal/repair/auditor.h ganesha-fsal/repair/mend.cc
-    ganesha-fsal/repair/mover.cc
-    ganesha-fsal/repair/mover_steps.cc ganesha-fsal/repair/readmission.cc
-    ganesha-fsal/repair/repairer.cc ganesha-fsal/repair/scrubber.cc
-    ganesha-fsal/repair/scrubber.h
-    rpc/peer/connection.cc
-    rpc/session/client_request.cc rpc/session/local_route.h
-    rpc/transport/shm/shm_channel.cc
-'''.split())
 
 
 def clocks(path, text):
     if not path.startswith(PRODUCTION) or path in CLOCK_EXCEPTIONS:
         return
-    found = list(_SYSTEM_CLOCK.finditer(source.blank_literals(text)))
-    if path in CLOCK_NOT_YET:
-        if not found:
-            yield f'{path}:1: takes no time from the system any more: take it off CLOCK_NOT_YET'
-        return
-    for match in found:
+    for match in _SYSTEM_CLOCK.finditer(source.blank_literals(text)):
         line = text.count('\n', 0, match.start()) + 1
         yield f'{path}:{line}: {match.group()}: take it from a Clock or Random (rpc/base/clock.h)'
 
