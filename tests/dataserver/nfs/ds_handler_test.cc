@@ -217,10 +217,13 @@ TEST_CASE("a handle altered in any bit is refused") {
     auto altered = rig.handle();
     altered[bit / 8] ^= std::byte{1} << (bit % 8);
     REQUIRE(rig.put(altered) == Status::NFS4ERR_BADHANDLE);
+    REQUIRE_FALSE(rig.handler->genuine(altered));
   }
   const auto whole = rig.handle();
   CHECK(rig.put(std::span(whole).first(63)) == Status::NFS4ERR_BADHANDLE);
   CHECK(rig.put({}) == Status::NFS4ERR_BADHANDLE);
+  CHECK(rig.handler->genuine(whole));
+  CHECK_FALSE(rig.handler->genuine({}));
 }
 
 TEST_CASE("a handle for reading does not write, of another data server does nothing") {
