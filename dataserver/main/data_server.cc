@@ -326,8 +326,8 @@ Result<> DataServer::bind() {
     options.max_strangers = limits.strangers;
     options.max_strangers_per_peer = limits.strangers_per_peer;
     options.limits.standing = Standing::kStranger;
-    options.limits.look = [this](std::span<const std::byte> head) {
-      return sessions_->look_at(head);
+    options.limits.look = [this](std::span<const std::byte> head, Standing of) {
+      return sessions_->look_at(head, of);
     };
     // So that direct writes need no copy, and others copy from a page boundary.
     options.limits.locate_payload = rpc::nfs4::locate_payload;
@@ -358,8 +358,8 @@ void DataServer::prepare_rdma() {
       std::max<std::size_t>(limits.strangers_per_peer / 8, 1);
   options.limits.standing = options.admission.standing = Standing::kStranger;
   options.limits.receives = &receives_;
-  options.limits.look = [this](std::span<const std::byte> head) {
-    return sessions_->look_at(head);
+  options.limits.look = [this](std::span<const std::byte> head, Standing of) {
+    return sessions_->look_at(head, of);
   };
   rdma_ =
       std::make_unique<rpc::rdma::Server>(threads_->threads(), pool_, std::move(options),

@@ -81,6 +81,9 @@ class DsHandler final : public rpc::OpHandler {
   explicit DsHandler(Parts parts) : parts_(parts) {}
 
   void execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDone done) override;
+  [[nodiscard]] bool genuine(std::span<const std::byte> handle) const override {
+    return parts_.gate.genuine(handle);
+  }
 
  private:
   struct ReadJob;

@@ -33,9 +33,13 @@ class HandleGate {
 
   void set_ds_id(std::uint32_t ds_id) { ds_id_.store(ds_id); }
   [[nodiscard]] std::uint32_t ds_id() const { return ds_id_.load(); }
+  // Whether it is one of ours, for whichever data server.
+  [[nodiscard]] bool genuine(std::span<const std::byte> bytes) const {
+    return open(bytes).has_value();
+  }
   [[nodiscard]] Result<layout::Handle> admit(std::span<const std::byte> bytes,
                                              bool waited = false) const {
-    auto handle = layout::unseal(bytes, keys_->now().handle, rpc::peer::kHandleKeyId);
+    auto handle = open(bytes);
     if (!handle) return handle;
     const std::uint32_t ds_id = ds_id_.load(std::memory_order_relaxed);
     if (ds_id == 0 || handle->ds_id != ds_id) {
@@ -79,6 +83,10 @@ class HandleGate {
   }
 
  private:
+  [[nodiscard]] Result<layout::Handle> open(std::span<const std::byte> bytes) const {
+    return layout::unseal(bytes, keys_->now().handle, rpc::peer::kHandleKeyId);
+  }
+
   const std::shared_ptr<const rpc::peer::Keyring> keys_;
   std::atomic<std::uint32_t> ds_id_;
   const FenceTable& fences_;

@@ -24,12 +24,18 @@ bool skip_to_sequence(xdr::Decoder& in) {
   return next_is(in, Op::OP_SEQUENCE);
 }
 
-std::size_t in_call(xdr::Decoder& in) {
-  if (!skip_to_sequence(in)) return 0;
+// Up to what WRITE has for arguments; the handle in front of it. Nothing: it is another call.
+std::optional<std::span<const std::byte>> skip_to_write(xdr::Decoder& in) {
+  if (!skip_to_sequence(in)) return std::nullopt;
   in.skip(kSequenceArgs);
-  if (!next_is(in, Op::OP_PUTFH)) return 0;
-  static_cast<void>(in.opaque(kMaxHandleBytes));
-  if (!next_is(in, Op::OP_WRITE)) return 0;
+  if (!next_is(in, Op::OP_PUTFH)) return std::nullopt;
+  const auto handle = in.opaque(kMaxHandleBytes);
+  if (!next_is(in, Op::OP_WRITE) || !in.ok()) return std::nullopt;
+  return handle;
+}
+
+std::size_t in_call(xdr::Decoder& in) {
+  if (!skip_to_write(in)) return 0;
   in.skip(kStateid + 8 + 4 + 4);  // stateid, offset, stability, length
   return in.ok() ? in.position() : 0;
 }
@@ -57,6 +63,13 @@ std::optional<SessionId> locate_session(std::span<const std::byte> head) {
   SessionId session{};
   in.fixed(session);
   return in.ok() ? std::optional(session) : std::nullopt;
+}
+
+std::optional<std::span<const std::byte>> locate_handle(std::span<const std::byte> head) {
+  xdr::Decoder in(head);
+  in.skip(4);  // xid
+  if (in.u32() != 0) return std::nullopt;
+  return skip_to_write(in);
 }
 
 std::size_t locate_payload(std::span<const std::byte> head) {

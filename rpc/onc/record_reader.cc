@@ -87,7 +87,7 @@ Result<std::optional<Buffer>> RecordReader::next() {
       // Enough of it to see where its payload begins, or all of it.
       if (staged() - kMark < std::min(size, kHead)) return std::nullopt;
       share_ = share_of(standing_);
-      if (standing_ == Standing::kStranger) {
+      if (standing_ != Standing::kServer) {
         auto opens = judge(size, (mark & kLastFragment) != 0);
         if (!opens) return pass(opens);
         if (!*opens) return std::nullopt;
@@ -109,18 +109,23 @@ std::span<const std::byte> RecordReader::head_of(std::size_t size) const {
 Result<bool> RecordReader::judge(std::size_t size, bool last) {
   skipping_ = false;
   const bool in_one = last && fragments_ == 0;
+  const bool stranger = standing_ == Standing::kStranger;
   if (filled_ + size <= limits_.max_stranger_bytes) {
+    if (!stranger) return true;
     // What is whole is answered at once, and then needs no memory any more: that anybody may have.
     if (in_one) share_ = PoolShare::kServers;
     return staged() - kMark >= size;
   }
-  switch (in_one && limits_.look ? limits_.look(head_of(size)) : Glance::kRefuse) {
-    case Glance::kTake: share_ = PoolShare::kClients; return true;
-    case Glance::kSkip:
-      share_ = PoolShare::kServers;  // of its head
-      skipping_ = true;
-      return true;
-    case Glance::kRefuse: break;
+  const Glance glance =
+      in_one && limits_.look ? limits_.look(head_of(size), standing_) : Glance::kRefuse;
+  if (glance == Glance::kSkip) {
+    share_ = PoolShare::kServers;  // of its head
+    skipping_ = true;
+    return true;
+  }
+  if (glance == Glance::kTake || !stranger) {
+    share_ = PoolShare::kClients;
+    return true;
   }
   return fail(Errc::kTooLarge,
               "a stranger's record of " + std::to_string(filled_ + size) + " bytes");

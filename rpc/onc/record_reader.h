@@ -11,10 +11,10 @@
 // What a peer may do to us is bounded: records by max_record_bytes, fragments by max_fragments
 // (empty ones count), and memory is taken only when a record's head has arrived, up to what peers
 // of its standing may fill (rpc/base/standing.h). A stranger's records are small, and take memory
-// when they are whole. One that is larger is looked at, at its head: it may show that the peer is
-// none, or that the record is not worth memory though it needs an answer. Then its bytes are thrown
-// away as they come, and it is delivered as its head alone. Time is the caller's to bound:
-// partial() says that a record has begun.
+// when they are whole. A larger one, and a client's, is looked at, at its head: it may show that
+// the peer is no stranger, or that the record is not worth memory though it needs an answer. Then
+// its bytes are thrown away as they come, and it is delivered as its head alone. Time is the
+// caller's to bound: partial() says that a record has begun.
 //
 // Where the limits say so, large bulk data that ends a record of one fragment is not received into
 // memory at all: it goes from the socket to a pipe (rpc/base/piped_bytes.h), and the record is
@@ -47,13 +47,13 @@ namespace weft::rpc {
 // The position in a record of its bulk data, as far as its first bytes tell; 0: none.
 using LocatePayload = std::size_t (*)(std::span<const std::byte> head);
 
-// What is to be done with a stranger's large record, by its first bytes.
+// What is to be done with a large record of a stranger or a client, by its first bytes.
 enum class Glance : std::uint8_t {
   kTake,    // as a client's
   kSkip,    // delivered as its head
-  kRefuse,  // ends the connection
+  kRefuse,  // ends a stranger's connection; of a client: as kTake
 };
-using LookAtHead = std::function<Glance(std::span<const std::byte> head)>;
+using LookAtHead = std::function<Glance(std::span<const std::byte> head, Standing of)>;
 
 class RecordReader {
  public:
@@ -67,7 +67,7 @@ class RecordReader {
     std::function<bool()> pipes = {};       // and whether it does now; asked for each such record
     Standing standing = Standing::kServer;  // of the peer, at first
     std::size_t max_stranger_bytes = std::size_t{4} << 10;  // larger records are looked at
-    LookAtHead look = {};                                   // none: they are refused
+    LookAtHead look = {};  // none: a stranger's are refused, a client's taken
   };
 
   // Null: nobody counts what the host holds.
@@ -124,7 +124,8 @@ class RecordReader {
   [[nodiscard]] Result<bool> open_piped(std::size_t size);
   [[nodiscard]] Result<> spill();
   [[nodiscard]] Result<> place(std::size_t size);
-  // Whether a stranger's fragment is to be opened now. False: more of it is to come first.
+  // Whether the fragment of a stranger or a client is to be opened now. False: more of it is to
+  // come first.
   [[nodiscard]] Result<bool> judge(std::size_t size, bool last);
   [[nodiscard]] Result<> open_skipped(std::size_t size);
   [[nodiscard]] Result<Buffer> allocate_body(std::size_t size);

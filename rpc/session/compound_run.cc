@@ -112,7 +112,7 @@ void CompoundRun::answer_alone(nfs4::OpArgs op) {
 CompoundRun::Next CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
   const std::shared_ptr<ServerSession>& session = connection_->session(args.session);
   Status refused = Status::NFS4_OK;
-  if (session == nullptr || head_only_) {
+  if (session == nullptr) {
     refused = Status::NFS4ERR_BADSESSION;
   } else if (header_.op_count > session->limits().max_operations) {
     refused = Status::NFS4ERR_TOO_MANY_OPS;
@@ -240,6 +240,9 @@ void CompoundRun::completed(Owner run, nfs4::OpResult result) {
 }
 
 std::optional<nfs4::OpResult> CompoundRun::answer_here(nfs4::OpArgs& op) {
+  // What was not worth receiving then is so now: a session or a key came in between.
+  if (head_only_ && (op.op == Op::OP_WRITE || !in_.ok()))
+    return failed(op.op, Status::NFS4ERR_DELAY);
   if (!in_.ok()) return failed(op.op, Status::NFS4ERR_BADXDR);
   if (const auto* unknown = std::get_if<nfs4::UnknownArgs>(&op.args)) {
     if (!nfs4::is_defined_op(unknown->op, header_.minor_version)) {

@@ -76,7 +76,7 @@ class CompoundRun {
   const std::size_t record_size_;  // with what came apart
   nfs4::BulkApart apart_;          // until an operation takes it
   Buffer room_;                    // the caller's, for the answer
-  const bool head_only_;           // the rest was thrown away: it is under no session
+  const bool head_only_;           // the rest was thrown away
   xdr::Decoder in_;
   Compound compound_;
   std::shared_ptr<ServerSession> session_;  // set once the slot is ours

@@ -21,6 +21,7 @@
 #include <any>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "rpc/nfs4/compound.h"
@@ -59,6 +60,10 @@ class OpHandler {
   // op.args is never UnknownArgs nor a session operation. Answer what you do not do with
   // failed(op.op, NFS4ERR_NOTSUPP). The result's op must be op.op.
   virtual void execute(Compound& compound, nfs4::OpArgs op, OpDone done) = 0;
+
+  // Whether PUTFH may take this handle, as far as that can be told at a glance, on any thread: what
+  // a WRITE brings is not received if it may not. execute() decides.
+  [[nodiscard]] virtual bool genuine(std::span<const std::byte> /*handle*/) const { return true; }
 
   // The operation is defined by the protocol but not by our codecs: the answer is its status.
   [[nodiscard]] virtual nfs4::Status unknown(std::uint32_t /*op*/) {

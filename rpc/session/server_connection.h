@@ -23,7 +23,7 @@ struct ReceivedRecord {
   Buffer bytes;
   nfs4::BulkApart apart;
   Buffer room;
-  bool head_only = false;  // the rest was thrown away, as there is no such session
+  bool head_only = false;  // the rest was thrown away (SessionServer::look_at())
 };
 
 class ServerConnection final : public ChannelUser,

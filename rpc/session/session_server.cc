@@ -37,10 +37,15 @@ void SessionServer::serve(std::shared_ptr<Channel> channel, Via via) {
   if (draining) channel->close(Error{Errc::kClosed, "the server is going down"});
 }
 
-Glance SessionServer::look_at(std::span<const std::byte> head) const {
-  const auto session = nfs4::locate_session(head);
-  if (!session) return Glance::kRefuse;
-  return impl_->table.find(*session) != nullptr ? Glance::kTake : Glance::kSkip;
+// The table has a lock, which clients' requests do not wait for.
+Glance SessionServer::look_at(std::span<const std::byte> head, Standing of) const {
+  if (of == Standing::kStranger) {
+    const auto session = nfs4::locate_session(head);
+    if (!session) return Glance::kRefuse;
+    if (impl_->table.find(*session) == nullptr) return Glance::kSkip;
+  }
+  const auto handle = nfs4::locate_handle(head);
+  return handle && !impl_->handler.genuine(*handle) ? Glance::kSkip : Glance::kTake;
 }
 
 void SessionServer::expire() { impl_->table.expire(); }

@@ -55,10 +55,11 @@ class SessionServer {
 
   // What a client sees by RDMA is a server of its own (client_table.h).
   void serve(std::shared_ptr<Channel> channel, Via via = Via::kTcp);
-  // What a stranger's large record is worth (TcpLimits::look): memory, when it names a session; an
-  // answer, when that is one of an earlier life of this server, or has expired. Clients send what
-  // was not answered again over a new connection, before anything else.
-  [[nodiscard]] Glance look_at(std::span<const std::byte> head) const;
+  // What a large record is worth (TcpLimits::look): a stranger's memory, when it names a session;
+  // an answer, when that is one of an earlier life of this server, or has expired. Clients send
+  // what was not answered again over a new connection, before anything else. And anybody's an
+  // answer, when it is a WRITE with a handle that is not genuine (OpHandler::genuine()).
+  [[nodiscard]] Glance look_at(std::span<const std::byte> head, Standing of) const;
 
   // Forgets clients whose lease ran out and that have no connection. Call now and then.
   void expire();

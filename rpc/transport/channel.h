@@ -48,8 +48,8 @@ class ChannelUser {
   // A record whose bulk data, its end, was left in the kernel. Only from channels that were told to
   // (TcpLimits::pipe_from).
   virtual void on_piped_record(Buffer /*head*/, PipedBytes /*rest*/) { WEFT_ASSERT(false); }
-  // The first bytes of a record of a stranger that is not worth memory. Only from channels that
-  // were told to look (TcpLimits::look).
+  // The first bytes of a record of a stranger or a client that is not worth memory. Only from
+  // channels that were told to look (TcpLimits::look).
   virtual void on_skipped_record(Buffer /*head*/) { WEFT_ASSERT(false); }
   // A record and the memory that was lent with it, in the order it was spliced. The peer may change
   // it at any time. Only from channels that lend.

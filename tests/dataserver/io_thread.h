@@ -16,10 +16,10 @@ class IoThread {
   }
   ds::IoRing& ring() { return *ring_; }
   boost::asio::io_context& context() { return context_; }
-  // Runs handlers until `finished`, at most 10 s.
+  // Runs handlers until `finished`, at most as long as a busy disk may hold up two hundred writes.
   template <class Finished>
   bool run_until(Finished finished) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!finished()) {
       if (std::chrono::steady_clock::now() > limit) return false;
       context_.restart();

@@ -1,4 +1,5 @@
 // RPC call and reply headers, AUTH_SYS, and the hint where bulk data lies.
+#include <algorithm>
 #include <cstdlib>
 
 #include "rpc/nfs4/payload_locator.h"
@@ -43,5 +44,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   if (nfs4::locate_payload(bytes) > size) std::abort();
+  if (const auto handle = nfs4::locate_handle(bytes)) {
+    // It is in the call, behind the session.
+    if (!nfs4::locate_session(bytes) || handle->size() > nfs4::kMaxHandleBytes) std::abort();
+    if (!handle->empty() && std::ranges::search(bytes, *handle).empty()) std::abort();
+  }
   return 0;
 }

@@ -74,9 +74,10 @@ struct Stage {
     wire->max_work = 1U + script.byte() % 8U;
     wire->may_invalidate = script.byte() % 2 == 0;
     Limits limits{.credits = kCredits};
-    if (script.byte() % 4 == 0) {
-      limits.standing = Standing::kStranger;
-      limits.look = [](std::span<const std::byte> head) {
+    const unsigned known = script.byte() % 4;
+    if (known < 2) {
+      limits.standing = known == 0 ? Standing::kStranger : Standing::kClient;
+      limits.look = [](std::span<const std::byte> head, Standing) {
         return static_cast<Glance>(std::to_integer<unsigned>(head[0]) % 3);
       };
     }

@@ -1,6 +1,7 @@
 // Record marking: any bytes in any portions. Memory stays within the limits, records within theirs,
 // and how the bytes were cut into portions, and whether bulk data was left in pipes, changes
-// nothing. The same of a stranger's, which are small, or looked at.
+// nothing. The same of a stranger's, which are small, or looked at, and of a client's, which are
+// looked at when they are large.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,15 +22,20 @@ const RecordReader::Limits kLimits{.max_record_bytes = 64 << 10, .max_fragments 
 const RecordReader::Limits kPiping{
     .max_record_bytes = 64 << 10, .max_fragments = 8, .pipe_from = 4};
 
-const RecordReader::Limits kStranger{.max_record_bytes = 64 << 10,
-                                     .max_fragments = 8,
-                                     .standing = Standing::kStranger,
-                                     .max_stranger_bytes = 1000,
-                                     .look = [](std::span<const std::byte> head) {
-                                       return nfs4::locate_session(head) ? Glance::kTake
-                                              : head[0] == std::byte{1}  ? Glance::kRefuse
-                                                                         : Glance::kSkip;
-                                     }};
+RecordReader::Limits looking(Standing standing) {
+  return {.max_record_bytes = 64 << 10,
+          .max_fragments = 8,
+          .pipe_from = 4,
+          .standing = standing,
+          .max_stranger_bytes = 1000,
+          .look = [](std::span<const std::byte> head, Standing) {
+            return nfs4::locate_session(head) ? Glance::kTake
+                   : head[0] == std::byte{1}  ? Glance::kRefuse
+                                              : Glance::kSkip;
+          }};
+}
+const RecordReader::Limits kStranger = looking(Standing::kStranger);
+const RecordReader::Limits kClient = looking(Standing::kClient);
 
 // What stands in for the socket that bytes are spliced from.
 struct Source {
@@ -121,6 +127,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Outcome portions = feed(bytes, std::span(data, 4), kLimits);
   const Outcome piped = feed(bytes, std::span(data, 4), kPiping);
   if (whole != portions || whole != piped) std::abort();
-  if (feed(bytes, {}, kStranger) != feed(bytes, std::span(data, 4), kStranger)) std::abort();
+  for (const RecordReader::Limits* limits : {&kStranger, &kClient}) {
+    if (feed(bytes, {}, *limits) != feed(bytes, std::span(data, 4), *limits)) std::abort();
+  }
   return 0;
 }

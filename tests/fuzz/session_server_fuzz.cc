@@ -1,6 +1,7 @@
 // The session server as a whole, over an in-memory channel: a client with a session that then sends
 // whatever it likes. The input is a list of records (u16 length, bytes); one that begins with 0xff
-// has its SEQUENCE made right, so that the fuzzer gets past it. Some cut the connection.
+// has its SEQUENCE made right, so that the fuzzer gets past it. Some cut the connection. Of a WRITE
+// whose handle is not genuine the head alone is delivered.
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
@@ -39,6 +40,9 @@ class Handler final : public OpHandler {
       return;
     }
     done(nfs4::failed(op.op, nfs4::Status::NFS4ERR_NOTSUPP));
+  }
+  [[nodiscard]] bool genuine(std::span<const std::byte> handle) const override {
+    return !handle.empty() && handle[0] != std::byte{1};
   }
   void release() {
     for (OpDone& done : std::exchange(held, {})) {
@@ -97,7 +101,10 @@ struct World {
     }
     client = std::move(next);
     channel->start(client);
-    server.serve(piping ? std::make_shared<test::PipingChannel>(pair.b, pool) : pair.b);
+    const auto look = [this](std::span<const std::byte> head, Standing of) {
+      return server.look_at(head, of);
+    };
+    server.serve(piping ? std::make_shared<test::PipingChannel>(pair.b, pool, look) : pair.b);
   }
   Message call() {
     Message out;

@@ -67,7 +67,7 @@ class ServerChannel final : public QueuePairChannel {
     std::optional<HostHold> hold;  // until it is delivered
     std::size_t fetching = 0;      // Reads that are not done
     TimePoint since;               // it came
-    bool skipped = false;          // a stranger's, without what would have been fetched
+    bool skipped = false;          // without its bulk data, which is not worth fetching
   };
   struct Answer {
     std::uint32_t xid;
@@ -189,16 +189,21 @@ Result<> ServerChannel::take(const Completion& sent) {
   return {};
 }
 
-// As RecordReader does with what strangers send by TCP.
+// As RecordReader does with what strangers and clients send by TCP. Bulk data of any size is
+// fetched, which is work for the device: so it is looked at whatever its size.
 Result<PoolShare> ServerChannel::judge(const Incoming& incoming, bool& skipped) const {
-  if (standing_ != Standing::kStranger || incoming.bytes() <= limits_.max_stranger_bytes) {
-    return share_of(standing_);
+  const bool large =
+      standing_ == Standing::kStranger && incoming.bytes() > limits_.max_stranger_bytes;
+  const bool fetches = standing_ != Standing::kServer && incoming.bulk;
+  if (!large && !fetches) return share_of(standing_);
+  const Glance glance = limits_.look && !incoming.message.empty()
+                            ? limits_.look(incoming.message, standing_)
+                            : Glance::kRefuse;
+  if (large && glance == Glance::kRefuse) {
+    return fail(Errc::kTooLarge, "a large call of a stranger");
   }
-  const Glance glance =
-      limits_.look && !incoming.message.empty() ? limits_.look(incoming.message) : Glance::kRefuse;
-  if (glance == Glance::kRefuse) return fail(Errc::kTooLarge, "a large call of a stranger");
   skipped = glance == Glance::kSkip;
-  return skipped ? PoolShare::kStrangers : PoolShare::kClients;
+  return large && !skipped ? PoolShare::kClients : share_of(standing_);
 }
 
 // Memory for the call, what of it is inline, and the Reads for the rest.

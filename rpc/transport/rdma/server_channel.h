@@ -18,8 +18,8 @@
 //
 // Memory: a receive for each credit; what is fetched, within the pool's shares for peers of its
 // standing and, while memory is short, for one host (rpc/base/standing.h). For memory that is not
-// there calls and answers wait, in order, up to a deadline. A stranger's large call is looked at
-// before its bulk data is fetched.
+// there calls and answers wait, in order, up to a deadline. A stranger's large call, and a client's
+// call with bulk data, is looked at before that is fetched, if its message is inline.
 //
 // Not here: calls of the server to its client (RFC 8167).
 //

@@ -217,10 +217,13 @@ TEST_CASE("a handle altered in any bit is refused") {
     auto altered = rig.handle();
     altered[bit / 8] ^= std::byte{1} << (bit % 8);
     REQUIRE(rig.put(altered) == Status::NFS4ERR_BADHANDLE);
+    REQUIRE_FALSE(rig.handler->genuine(altered));
   }
   const auto whole = rig.handle();
   CHECK(rig.put(std::span(whole).first(63)) == Status::NFS4ERR_BADHANDLE);
   CHECK(rig.put({}) == Status::NFS4ERR_BADHANDLE);
+  CHECK(rig.handler->genuine(whole));
+  CHECK_FALSE(rig.handler->genuine({}));
 }
 
 TEST_CASE("a handle for reading does not write, of another data server does nothing") {
@@ -318,8 +321,7 @@ TEST_CASE("a compound does not outlive its fence") {
     rig.handler->execute(rig.compound,
                          {rpc::nfs4::Op::OP_READ, rpc::nfs4::ReadArgs{.offset = 0, .count = 100}},
                          [&](const rpc::nfs4::OpResult& result) { read = result.status; });
-    rig.thread.poll();
-    REQUIRE(rig.sizes.held.size() == 1);
+    REQUIRE(rig.thread.run_until([&] { return rig.sizes.held.size() == 1; }));
   }
   bool answered = false;
   REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
@@ -361,13 +363,18 @@ TEST_CASE("operations are counted") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
   REQUIRE(rig.write(0, std::string(100'000, 'x')).status == Status::NFS4_OK);
-  CHECK(rig.read(0, 65536).text.size() == 65536);
+  // What the kernel has dropped from the page cache comes from the disk, and is there the next
+  // time.
+  std::uint64_t reads = 0;
+  do {
+    CHECK(rig.read(0, 65536).text.size() == 65536);
+  } while (++reads < 1000 && rig.counters.total().zero_copy_bytes == 0);
   rig.commit();
   const CounterTotals total = rig.counters.total();
   CHECK(total.writes == 1);
   CHECK(total.write_bytes == 100'000);
-  CHECK(total.reads == 1);
-  CHECK(total.read_bytes == 65536);
+  CHECK(total.reads == reads);
+  CHECK(total.read_bytes == reads * 65536);
   CHECK(total.zero_copy_bytes == 65536);
   CHECK(total.commits == 1);
   CHECK(total.errors == 0);
@@ -375,7 +382,7 @@ TEST_CASE("operations are counted") {
   // What is read to make copies equal is not what clients read.
   REQUIRE(rig.put(rig.handle({.access = layout::Access::kFetch})) == Status::NFS4_OK);
   CHECK(rig.read(0, 10'000).text.size() == 10'000);
-  CHECK(rig.counters.total().read_bytes == 65536);
+  CHECK(rig.counters.total().read_bytes == reads * 65536);
   CHECK(rig.counters.total().partner_read_bytes == 10'000);
 }
 

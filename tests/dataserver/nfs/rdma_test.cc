@@ -43,7 +43,7 @@ struct Rig : test::HandlerRig {
     pair = std::make_shared<rpc::rdma::FakePair>(thread.context(), registered,
                                                  rpc::rdma::kExposedBytes);
     rpc::rdma::Limits limits{.standing = Standing::kStranger};
-    limits.look = [this](auto head) { return sessions.look_at(head); };
+    limits.look = [this](auto head, Standing of) { return sessions.look_at(head, of); };
     sessions.serve(
         rpc::rdma::serve(thread.context(), registered, pair->serving(), std::move(limits)));
     return rpc::rdma::call_over(thread.context(), remote, pair->calling(), {});
@@ -53,8 +53,9 @@ struct Rig : test::HandlerRig {
   }
   rpc::nfs4::CompoundResult call(rpc::nfs4::OpArgs op) {
     std::vector<rpc::nfs4::OpArgs> ops;
-    ops.push_back(
-        {Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(handle({.access = access}))}});
+    auto sealed = handle({.access = access});
+    if (forged) sealed[30] ^= std::byte{1};
+    ops.push_back({Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(sealed)}});
     ops.push_back(std::move(op));
     std::optional<Result<rpc::nfs4::CompoundResult>> result;
     client->call(std::move(ops), {.idempotent = true}, [&](auto r) { result = std::move(r); });
@@ -82,6 +83,7 @@ struct Rig : test::HandlerRig {
       std::make_shared<Arena>(SharedMemory::create(std::size_t{128} << 20, "test").value())};
   BufferPool remote{std::size_t{64} << 20};  // the client's
   layout::Access access = layout::Access::kReadWrite;
+  bool forged = false;
   rpc::SessionServer sessions{server_options(), *handler, system_clock(), system_random()};
   std::shared_ptr<rpc::rdma::FakePair> pair;
   std::optional<rpc::SessionClient> client;
@@ -129,6 +131,23 @@ TEST_CASE("a WRITE that is refused leaves an RDMA connection in step") {
   CHECK(rig.read_there(0, 100).empty());
   rig.access = layout::Access::kReadWrite;
   REQUIRE(rig.write_there(0, data) == Status::NFS4_OK);
+  CHECK(rig.read_there(0, 70'001) == data);
+  CHECK(rig.dialled == 1);
+}
+
+TEST_CASE("what a WRITE with a forged handle brings is not fetched by RDMA") {
+  Rig rig;
+  rig.connect();
+  const std::string data = pattern(70'001, 1);
+  SECTION("from a stranger") {}
+  SECTION("from a client") { REQUIRE(rig.write_there(0, "abc") == Status::NFS4_OK); }
+  rig.forged = true;
+  for (int i = 0; i < 3; ++i) CHECK(rig.write_there(0, data) == Status::NFS4ERR_BADHANDLE);
+  CHECK(rig.pair->read == 0);
+  CHECK(rig.counters.total().writes <= 1);
+  rig.forged = false;
+  REQUIRE(rig.write_there(0, data) == Status::NFS4_OK);
+  CHECK(rig.pair->read == data.size());
   CHECK(rig.read_there(0, 70'001) == data);
   CHECK(rig.dialled == 1);
 }

@@ -219,13 +219,16 @@ TEST_CASE("a WRITE's payload is shared with its record, and found on its page") 
     encode_call(call.bytes(), 1, kProgram, kVersion, 1, nullptr);
     std::vector<OpArgs> ops;
     ops.push_back({Op::OP_SEQUENCE, SequenceArgs{}});
-    ops.push_back({Op::OP_PUTFH, PutFhArgs{}});
+    ops.push_back({Op::OP_PUTFH, PutFhArgs{FileHandle(std::as_bytes(std::span("handle")))}});
     ops.push_back({Op::OP_WRITE, std::move(write)});
     encode_compound(call, 1, std::move(ops));
     const Wired wired(call);
-    const std::size_t at =
-        locate_payload(wired.record.span().first(std::min<std::size_t>(wired.record.size(), 512)));
+    const auto begin = wired.record.span().first(std::min<std::size_t>(wired.record.size(), 512));
+    const std::size_t at = locate_payload(begin);
     REQUIRE(at > 0);
+    const auto handle = locate_handle(begin);
+    REQUIRE(handle);
+    CHECK(std::ranges::equal(*handle, std::as_bytes(std::span("handle"))));
     xdr::Decoder in(wired.record.span());
     REQUIRE(read_call(in, {kProgram, 4, 4, 1}));
     CompoundHeader header;
@@ -240,6 +243,37 @@ TEST_CASE("a WRITE's payload is shared with its record, and found on its page") 
     CHECK(back.size() == size);
     if (size > 0) CHECK(back.data[0].data() == wired.record.data() + at);
   }
+}
+
+TEST_CASE("the handle of a WRITE is found behind SEQUENCE, and that of no other call") {
+  const auto found = [](std::vector<OpArgs> ops, std::size_t cut = 0) {
+    Message call;
+    encode_call(call.bytes(), 1, kProgram, kVersion, 1, nullptr);
+    encode_compound(call, 1, std::move(ops));
+    const Wired wired(call);
+    return locate_handle(wired.record.span().first(wired.record.size() - cut)).has_value();
+  };
+  const auto ops = [](auto... op) {
+    std::vector<OpArgs> out;
+    (out.push_back({op, {}}), ...);
+    for (OpArgs& one : out) {
+      if (one.op == Op::OP_SEQUENCE) one.args = SequenceArgs{};
+      if (one.op == Op::OP_PUTFH) one.args = PutFhArgs{};
+      if (one.op == Op::OP_WRITE) one.args = WriteArgs{};
+      if (one.op == Op::OP_READ) one.args = ReadArgs{};
+    }
+    return out;
+  };
+  using enum Op;
+  CHECK(found(ops(OP_SEQUENCE, OP_PUTFH, OP_WRITE)));
+  constexpr std::size_t kArguments = 16 + 8 + 4 + 4;  // of a WRITE without data
+  CHECK(found(ops(OP_SEQUENCE, OP_PUTFH, OP_WRITE), kArguments));
+  CHECK_FALSE(found(ops(OP_SEQUENCE, OP_PUTFH, OP_WRITE), kArguments + 4));
+  CHECK_FALSE(found(ops(OP_SEQUENCE, OP_PUTFH, OP_READ)));
+  CHECK_FALSE(found(ops(OP_SEQUENCE, OP_WRITE)));
+  CHECK_FALSE(found(ops(OP_PUTFH, OP_WRITE)));
+  CHECK_FALSE(found(ops(OP_SEQUENCE)));
+  CHECK_FALSE(found({}));
 }
 
 TEST_CASE("status codes survive the way out and back where both sides name them") {

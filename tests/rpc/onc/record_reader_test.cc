@@ -302,7 +302,7 @@ TEST_CASE("a stranger's record takes memory when it is whole, and is small") {
 TEST_CASE("small fragments do not make a large record of a stranger's") {
   BufferPool pool(std::size_t{4} << 20);
   RecordReader reader(
-      pool, {.standing = Standing::kStranger, .look = [](auto) { return Glance::kTake; }});
+      pool, {.standing = Standing::kStranger, .look = [](auto, auto) { return Glance::kTake; }});
   Bytes wire;
   append_fragment(wire, pattern(4000, 1), false);
   append_fragment(wire, pattern(90, 1), false);
@@ -314,11 +314,11 @@ TEST_CASE("a stranger's large record is what its head shows") {
   BufferPool pool(std::size_t{4} << 20);
   Glance glance = Glance::kTake;
   std::size_t looked = 0;
-  RecordReader reader(
-      pool, {.standing = Standing::kStranger, .look = [&](std::span<const std::byte> head) {
-               looked = head.size();
-               return glance;
-             }});
+  RecordReader reader(pool, {.standing = Standing::kStranger,
+                             .look = [&](std::span<const std::byte> head, Standing) {
+                               looked = head.size();
+                               return glance;
+                             }});
   const Bytes large = pattern(300'000, 3);
   Bytes wire;
   append_fragment(wire, large, true);
@@ -355,6 +355,41 @@ TEST_CASE("a stranger's large record is what its head shows") {
     CHECK(feed(reader, wire).error() == Errc::kTooLarge);
   }
   CHECK(looked == RecordReader::kHead);
+}
+
+TEST_CASE("a client's large record is looked at, too, a small one and a server's are not") {
+  BufferPool pool(std::size_t{4} << 20);
+  Glance glance = Glance::kTake;
+  std::vector<Standing> looked;
+  RecordReader reader(pool, {.look = [&](std::span<const std::byte>, Standing of) {
+                        looked.push_back(of);
+                        return glance;
+                      }});
+  reader.set_standing(Standing::kClient);
+  const Bytes large = pattern(300'000, 3);
+  Bytes wire;
+  append_fragment(wire, large, true);
+  const auto bytes_got = [&] {
+    auto got = feed(reader, wire, 5000);
+    REQUIRE(got);
+    REQUIRE(got->size() == 1);
+    return got->front().size();
+  };
+  CHECK(bytes_got() == large.size());
+  glance = Glance::kRefuse;  // for strangers
+  CHECK(bytes_got() == large.size());
+  glance = Glance::kSkip;
+  CHECK(bytes_got() == RecordReader::kHead);
+  CHECK(reader.take_skipped());
+  CHECK(looked == std::vector(3, Standing::kClient));
+
+  reader.set_standing(Standing::kServer);
+  CHECK(bytes_got() == large.size());
+  reader.set_standing(Standing::kClient);
+  wire.clear();
+  append_fragment(wire, pattern(4096, 3), true);
+  CHECK(bytes_got() == 4096);
+  CHECK(looked.size() == 3);
 }
 
 TEST_CASE("memory that clients may not fill is left for servers") {

@@ -30,7 +30,8 @@ namespace {
 
 enum class By { kTcp, kSharedMemory };
 
-// Holds WRITEs, and the thread they come on, while it is told to.
+// Holds WRITEs, and the thread they come on, while it is told to. Finds no handle genuine likewise,
+// at a glance.
 class SlowHandler final : public OpHandler {
  public:
   explicit SlowHandler(BufferPool& pool) : inner(pool) {}
@@ -40,8 +41,12 @@ class SlowHandler final : public OpHandler {
     while (held && hold) std::this_thread::sleep_for(milliseconds(1));
     inner.execute(compound, std::move(op), std::move(done));
   }
+  [[nodiscard]] bool genuine(std::span<const std::byte> /*handle*/) const override {
+    return !forged;
+  }
   test::MemoryHandler inner;
   std::atomic<bool> hold{false};
+  std::atomic<bool> forged{false};
   std::atomic<int> holding{0};
 };
 
@@ -100,7 +105,9 @@ struct System {
     options.limits.locate_payload = nfs4::locate_payload;
     options.limits.pipe_from = std::size_t{64} << 10;
     options.limits.standing = Standing::kStranger;
-    options.limits.look = [&sessions](auto head) { return sessions.look_at(head); };
+    options.limits.look = [&sessions](auto head, Standing of) {
+      return sessions.look_at(head, of);
+    };
     return options;
   }
   SessionClientOptions client_options() {
@@ -378,6 +385,32 @@ TEST_CASE("a large request over a new connection is taken when its session stand
     REQUIRE(written);
     CHECK(written->status == Status::NFS4_OK);
   }
+  CHECK(system.sessions.counts().sessions == 1);
+  close(client);
+}
+
+TEST_CASE("a large WRITE is not received when its handle is not genuine, and the session goes on") {
+  System system(By::kTcp);
+  SessionClient client(system.client_io.context(0), system.dial(), system.client_options());
+  const auto write = [&](std::size_t size) {
+    const auto written = call(client, write_ops(system.pool, "file", 0, size));
+    REQUIRE(written);
+    return written->status;
+  };
+  const bool known = GENERATE(true, false);
+  REQUIRE(write(100) == Status::NFS4_OK);
+  if (!known) system.cut();
+  for (const std::size_t size : {8192, 500'000}) {
+    // This handler takes the handle after all, as if the key had come in between.
+    system.slow.forged = true;
+    CHECK(write(size) == Status::NFS4ERR_DELAY);
+    system.slow.forged = false;
+    CHECK(write(size) == Status::NFS4_OK);
+  }
+  system.slow.forged = true;
+  CHECK(write(2000) == Status::NFS4_OK);  // small: it is not looked at
+  CHECK(call(client, read_ops("file", 0, 1 << 20)).value().status == Status::NFS4_OK);
+  CHECK(system.handler.executed(Op::OP_WRITE) == 4);
   CHECK(system.sessions.counts().sessions == 1);
   close(client);
 }
