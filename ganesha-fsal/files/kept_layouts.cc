@@ -23,24 +23,62 @@ bool KeptLayouts::covered(const Client& client, std::span<const std::uint32_t> d
   return missing.empty();
 }
 
+bool KeptLayouts::names_any(const Kept& kept, const std::set<std::uint32_t>& away) {
+  return std::ranges::any_of(kept.ds_ids, [&](auto ds_id) { return away.contains(ds_id); });
+}
+
+Clock::time_point KeptLayouts::look_at(const Client& client) const {
+  Clock::time_point at = kNever;
+  if (!client.understands || client.lost) {
+    at = client.asked_at ? *client.asked_at + limits_.ask_again : Clock::time_point::min();
+  }
+  return client.files.empty() ? std::min(at, client.seen + limits_.forget) : at;
+}
+
+void KeptLayouts::index(Clients::value_type& of) {
+  auto& [id, client] = of;
+  const Clock::time_point at = look_at(client);
+  if (at == client.indexed) return;
+  if (client.indexed != kNever) looks_.erase({client.indexed, id});
+  if (at != kNever) looks_.emplace(at, id);
+  client.indexed = at;
+}
+
+void KeptLayouts::recall_at(ClientId id, FileId file, Kept& kept, Clock::time_point at) {
+  recalls_.erase({kept.recall_at, id, file});
+  kept.recall_at = at;
+  recalls_.insert({at, id, file});
+}
+
 bool KeptLayouts::add(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids,
                       Clock::time_point now) {
   if (limits_.per_client == 0) return false;
-  Client& of = clients_[client];
+  auto& entry = *clients_.try_emplace(client).first;
+  Client& of = entry.second;
   of.seen = now;
-  if (of.understands != true || of.files.contains(file)) return false;
-  if (of.files.size() >= limits_.per_client || size_ >= limits_.in_all) return false;
-  if (covered(of, ds_ids, now)) return false;
-  of.files.emplace(file, Kept{.ds_ids = {ds_ids.begin(), ds_ids.end()},
-                              .since = now,
-                              .recall_at = now + limits_.time});
-  ++size_;
-  return true;
+  const bool kept = of.understands == true && !of.files.contains(file) &&
+                    of.files.size() < limits_.per_client && size_ < limits_.in_all &&
+                    !covered(of, ds_ids, now);
+  if (kept) {
+    Kept& made = of.files[file];
+    made = {.ds_ids = {ds_ids.begin(), ds_ids.end()}, .since = now, .recall_at = {}};
+    recall_at(client, file, made, now + limits_.time);
+    if (names_any(made, away_)) of.lost = true;
+    ++size_;
+  }
+  index(entry);
+  return kept;
 }
 
 void KeptLayouts::remove(FileId file, ClientId client) {
   const auto of = clients_.find(client);
-  if (of != clients_.end()) size_ -= of->second.files.erase(file);
+  if (of == clients_.end()) return;
+  const auto at = of->second.files.find(file);
+  if (at == of->second.files.end()) return;
+  recalls_.erase({at->second.recall_at, client, file});
+  of->second.files.erase(at);
+  --size_;
+  index(*of);
 }
 
 bool KeptLayouts::has(FileId file, ClientId client) const {
@@ -48,33 +86,55 @@ bool KeptLayouts::has(FileId file, ClientId client) const {
   return of != clients_.end() && of->second.files.contains(file);
 }
 
-bool KeptLayouts::look_at(ClientId id, Client& client, Clock::time_point now,
-                          const std::set<std::uint32_t>& away, Due& due) const {
-  const bool may_ask = !client.asked_at || now - *client.asked_at >= limits_.ask_again;
-  bool ask = !client.understands;
-  for (auto& [file, kept] : client.files) {
-    const bool lost =
-        std::ranges::any_of(kept.ds_ids, [&](auto ds_id) { return away.contains(ds_id); });
-    if (lost && may_ask) {
-      ask = true;
-      kept.recall_at = now + kAnswerTime;
-    } else if (kept.recall_at <= now && due.recalled.size() < limits_.recalls_at_once) {
-      due.recalled.emplace_back(file, id);
-      kept.recall_at = now + limits_.time / 2;
-    }
+void KeptLayouts::look_for_lost(const std::set<std::uint32_t>& away) {
+  const bool more = !std::ranges::includes(away_, away);
+  away_ = away;
+  if (!more) return;
+  for (auto& of : clients_) {
+    looked_at_ += 1 + of.second.files.size();
+    of.second.lost = std::ranges::any_of(
+        of.second.files, [&](const auto& file) { return names_any(file.second, away); });
+    index(of);
   }
-  return ask && may_ask;
+}
+
+bool KeptLayouts::ask(Clients::value_type& of, Clock::time_point now,
+                      const std::set<std::uint32_t>& away) {
+  auto& [id, client] = of;
+  client.lost = false;
+  for (auto& [file, kept] : client.files) {
+    ++looked_at_;
+    if (!names_any(kept, away)) continue;
+    client.lost = true;
+    recall_at(id, file, kept, now + kAnswerTime);
+  }
+  const bool asked = client.lost || !client.understands;
+  if (asked) client.asked_at = now;
+  return asked;
 }
 
 KeptLayouts::Due KeptLayouts::due(Clock::time_point now, const std::set<std::uint32_t>& away) {
   Due due;
-  std::erase_if(clients_, [&](const auto& of) {
-    return of.second.files.empty() && now - of.second.seen >= limits_.forget;
-  });
-  for (auto& [id, client] : clients_) {
-    if (!look_at(id, client, now, away, due)) continue;
-    client.asked_at = now;
-    due.asked.push_back(id);
+  look_for_lost(away);
+  while (!looks_.empty() && looks_.begin()->first <= now) {
+    auto& of = *clients_.find(looks_.begin()->second);
+    auto& [id, client] = of;
+    ++looked_at_;
+    if (client.files.empty() && now - client.seen >= limits_.forget) {
+      looks_.erase(looks_.begin());
+      clients_.erase(ClientId{id});
+      continue;
+    }
+    if (ask(of, now, away)) due.asked.push_back(id);
+    index(of);
+  }
+  while (!recalls_.empty() && recalls_.begin()->at <= now &&
+         due.recalled.size() < limits_.recalls_at_once) {
+    const Recall next = *recalls_.begin();
+    ++looked_at_;
+    due.recalled.emplace_back(next.file, next.client);
+    Kept& kept = clients_.at(next.client).files.at(next.file);
+    recall_at(next.client, next.file, kept, now + limits_.time / 2);
   }
   return due;
 }
@@ -82,8 +142,10 @@ KeptLayouts::Due KeptLayouts::due(Clock::time_point now, const std::set<std::uin
 void KeptLayouts::answered(ClientId client, bool understood) {
   const auto of = clients_.find(client);
   if (of == clients_.end()) return;
-  if (!of->second.understands) of->second.asked_at.reset();  // that was for this answer only
+  // That was for this answer only.
+  if (!of->second.understands) of->second.asked_at.reset();
   of->second.understands = understood;
+  index(*of);
 }
 
 }  // namespace weft::mds

@@ -21,11 +21,17 @@
 // Nothing is kept by a client that has not answered such a request with NFS4_OK before: it is asked
 // first when it could keep something.
 //
+// Layouts and clients are in the order in which they are due, so that due() looks at those that
+// are, and at no others; but when a data server has become one that is away, which is seldom, at
+// all layouts that are kept.
+//
 // Threading: needs external synchronisation; LayoutService has it. Times are the owner's clock.
 //
 // Invariants:
 //  1. Of a file a client keeps all its layouts or none: they share a stateid, and end together.
 //  2. A client keeps at most Limits::per_client files, all clients at most Limits::in_all.
+//  3. Every layout that is kept is in recalls_ once, at its recall_at; every client is in looks_ at
+//     most once, at the time that its record alone says (look_at()).
 #pragma once
 
 #include <cstdint>
@@ -71,8 +77,11 @@ class KeptLayouts {
   [[nodiscard]] Due due(Clock::time_point now, const std::set<std::uint32_t>& away);
   // Whether the client understood what it was asked for.
   void answered(ClientId client, bool understood);
+  // Layouts and clients that due() has looked at so far.
+  [[nodiscard]] std::uint64_t looked_at() const { return looked_at_; }
 
  private:
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
   struct Kept {
     std::vector<std::uint32_t> ds_ids;
     Clock::time_point since;
@@ -81,19 +90,40 @@ class KeptLayouts {
   struct Client {
     std::map<FileId, Kept> files;
     std::optional<bool> understands;
+    bool lost = false;       // a data server that a file of its names may be away
     Clock::time_point seen;  // when it asked for a layout last
     std::optional<Clock::time_point> asked_at;
+    Clock::time_point indexed = kNever;  // where it is in looks_
   };
+  using Clients = std::map<ClientId, Client>;
 
   [[nodiscard]] bool covered(const Client& client, std::span<const std::uint32_t> ds_ids,
                              Clock::time_point now) const;
-  // Whether the client is to be asked.
-  [[nodiscard]] bool look_at(ClientId id, Client& client, Clock::time_point now,
-                             const std::set<std::uint32_t>& away, Due& due) const;
+  [[nodiscard]] static bool names_any(const Kept& kept, const std::set<std::uint32_t>& away);
+  // When the client is to be asked, or forgotten.
+  [[nodiscard]] Clock::time_point look_at(const Client& client) const;
+  // After any change of what look_at() goes by.
+  void index(Clients::value_type& of);
+  void recall_at(ClientId id, FileId file, Kept& kept, Clock::time_point at);
+  // Finds the clients with layouts that name a data server which was not away before.
+  void look_for_lost(const std::set<std::uint32_t>& away);
+  // A client that is due: true if it is to be asked.
+  [[nodiscard]] bool ask(Clients::value_type& of, Clock::time_point now,
+                         const std::set<std::uint32_t>& away);
 
   const Limits limits_;
-  std::map<ClientId, Client> clients_;
+  Clients clients_;
+  std::set<std::pair<Clock::time_point, ClientId>> looks_;
+  struct Recall {
+    Clock::time_point at;
+    ClientId client = 0;
+    FileId file = 0;
+    auto operator<=>(const Recall&) const = default;
+  };
+  std::set<Recall> recalls_;
+  std::set<std::uint32_t> away_;  // at the last due()
   std::size_t size_ = 0;
+  std::uint64_t looked_at_ = 0;
 };
 
 }  // namespace weft::mds

@@ -159,5 +159,56 @@ TEST_CASE("a client that keeps nothing and asks for nothing is forgotten") {
   CHECK(f.add(2, kAll, 2));
 }
 
+TEST_CASE("a tick looks at what is due, however much is kept") {
+  Fixture f{.limits = {.per_client = 8, .in_all = 4000, .recalls_at_once = 3}};
+  constexpr ClientId kClients = 500;
+  for (ClientId client = 1; client <= kClients; ++client) {
+    CHECK_FALSE(f.add(1, kAll, client));
+    static_cast<void>(f.due());
+    f.kept.answered(client, true);
+    for (std::uint32_t file = 1; file <= 8; ++file) REQUIRE(f.add(file, {file}, client));
+  }
+  const auto looked_in = [&](int ticks) {
+    const auto before = f.kept.looked_at();
+    for (int i = 0; i < ticks; ++i) static_cast<void>(f.due());
+    return f.kept.looked_at() - before;
+  };
+  CHECK(looked_in(100) == 0);
+  f.now += 60s;
+  CHECK(looked_in(1) == f.limits.recalls_at_once);
+  for (int i = 0; i < 2000; ++i) static_cast<void>(f.due());
+  CHECK(looked_in(100) == 0);
+  f.away = {3};
+  CHECK(f.due().asked.size() == kClients);
+  CHECK(looked_in(100) == 0);  // it is away still
+  f.now += 1s;
+  CHECK(f.due().recalled.size() == f.limits.recalls_at_once);
+  f.away = {};
+  CHECK(looked_in(1) == f.limits.recalls_at_once);
+}
+
+TEST_CASE("a client is not asked for what names a server that is back, but for what names others") {
+  Fixture f;
+  f.meet(kClient);
+  REQUIRE(f.add(1, {1}));
+  REQUIRE(f.add(2, {2}));
+  f.away = {1};
+  CHECK(f.due().asked == Clients{kClient});
+  f.away = {};
+  f.now += 5s;
+  CHECK(f.due().asked.empty());
+  f.away = {2};
+  CHECK(f.due().asked == Clients{kClient});
+  f.away = {1, 2};
+  CHECK(f.due().asked.empty());  // it was a moment ago
+  f.now += 5s;
+  CHECK(f.due().asked == Clients{kClient});
+  REQUIRE(f.add(3, {1, 3}));
+  f.kept.remove(1, kClient);
+  f.kept.remove(2, kClient);
+  f.now += 5s;
+  CHECK(f.due().asked == Clients{kClient});  // named by what was kept since
+}
+
 }  // namespace
 }  // namespace weft::mds
