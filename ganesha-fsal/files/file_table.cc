@@ -13,7 +13,8 @@ const FileState kNothing;
 // the shard's that guards the record. Outside it is checked as a lock of the whole table.
 
 FileTable::Changing::Changing(FileTable& table, FileId file) WEFT_NO_THREAD_SAFETY_ANALYSIS
-    : shard_(table.shard_of(file)),
+    : table_(table),
+      shard_(table.shard_of(file)),
       record_([&]() WEFT_NO_THREAD_SAFETY_ANALYSIS -> Records::value_type& {
         shard_.mutex.lock();
         return *shard_.records.try_emplace(file).first;

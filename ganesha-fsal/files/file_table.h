@@ -18,6 +18,7 @@
 //  2. A record stays where it is as long as somebody waits for it to change.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <set>
@@ -69,15 +70,12 @@ class WEFT_CAPABILITY("file table") FileTable {
     // Lets go of the record until `holds` is true of it, or time has run out; returns what `holds`
     // says then. What was changed before is seen by others meanwhile.
     template <class Predicate>
-    [[nodiscard]] bool wait_until(Clock::time_point deadline, const Predicate& holds)
-        WEFT_NO_THREAD_SAFETY_ANALYSIS {  // of a shard's mutex, which the constructor locked
-      return wait(holds, [&](const auto& held) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-        return record_.second.changed.wait_until(shard_.mutex, deadline, held);
-      });
+    [[nodiscard]] bool wait_until(Clock::time_point deadline, const Predicate& holds) {
+      return wait_for(table_.left(deadline), holds);
     }
     template <class Predicate>
-    [[nodiscard]] bool wait_for(Clock::duration time,
-                                const Predicate& holds) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    [[nodiscard]] bool wait_for(Clock::duration time, const Predicate& holds)
+        WEFT_NO_THREAD_SAFETY_ANALYSIS {  // of a shard's mutex, which the constructor locked
       return wait(holds, [&](const auto& held) WEFT_NO_THREAD_SAFETY_ANALYSIS {
         return record_.second.changed.wait_for(shard_.mutex, time, held);
       });
@@ -95,6 +93,7 @@ class WEFT_CAPABILITY("file table") FileTable {
     }
     void publish();  // what has changed: to the index, and to those who wait
 
+    const FileTable& table_;
     Shard& shard_;
     Records::value_type& record_;
   };
@@ -164,6 +163,13 @@ class WEFT_CAPABILITY("file table") FileTable {
 
  private:
   static constexpr std::size_t kShards = 64;
+  // Threads wait by the machine's clock, which the table's may be behind of, or ahead: so they wait
+  // for a time, as long as there is now until `deadline`, and at most for kLongest.
+  static constexpr Clock::duration kLongest = std::chrono::hours(1);
+  [[nodiscard]] Clock::duration left(Clock::time_point deadline) const {
+    const auto at = now();
+    return deadline <= at ? Clock::duration(0) : std::min(deadline - at, kLongest);
+  }
   template <class Container>
   [[nodiscard]] static constexpr std::size_t of_node() {
     return sizeof(typename Container::value_type) + kNodeBytes;

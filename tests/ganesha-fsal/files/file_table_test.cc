@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <random>
 #include <thread>
 
@@ -71,6 +72,22 @@ TEST_CASE("what is due is found by its records alone") {
   FileTable::Changing(table, 5)->phase.uncut = false;
   CHECK(table.count(Due::kMend) == 0);
   CHECK(table.size() == 0);
+}
+
+TEST_CASE("who waits does so for as long as the table's clock says, whatever the machine's") {
+  // Behind the machine's, as after a stop of the process; and ahead of it.
+  const auto ahead = GENERATE(false, true);
+  ManualClock clock;
+  if (ahead) clock.advance(system_clock().now().time_since_epoch() + 1h);
+  FileTable table(clock);
+  std::jthread other([&] {
+    std::this_thread::sleep_for(50ms);
+    ++FileTable::Changing(table, 1)->progress;
+  });
+  const auto changed = [](const FileState& state) { return state.progress != 0; };
+  CHECK(FileTable::Changing(table, 1).wait_until(table.now() + 60s, changed));
+  CHECK_FALSE(FileTable::Changing(table, 2).wait_until(table.now() + 10ms, changed));
+  CHECK_FALSE(FileTable::Changing(table, 2).wait_until(table.now(), changed));
 }
 
 TEST_CASE("a limit leaves nobody out for ever") {
