@@ -88,7 +88,7 @@ class Auditor {
     std::function<Result<control::ObjectStat>(std::uint32_t ds_id, const layout::ObjectId&)> stat;
     std::function<void()> removals;  // there are more
     Limits limits{};
-    const weft::Clock& clock = system_clock();
+    const weft::Clock& clock;  // outlives it
   };
 
   explicit Auditor(Parts parts);

@@ -116,7 +116,7 @@ class Mover {
     std::function<void()> removals;                 // there is something to be removed
     std::function<Result<>(std::uint32_t)> forget;  // Cluster::remove_server()
     Limits limits;
-    const weft::Clock& clock = system_clock();
+    const weft::Clock& clock;  // outlives it
   };
 
   // How far a data server is with being left.

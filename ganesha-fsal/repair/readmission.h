@@ -56,7 +56,7 @@ class Readmission {
     std::function<void(std::uint32_t ds_id, std::string)> explain;  // Registry::explain()
     std::function<Result<>(std::uint32_t ds_id, const control::StoreState&)> admit;
     Limits limits{};
-    const weft::Clock& clock = system_clock();
+    const weft::Clock& clock;  // outlives it
   };
 
   explicit Readmission(Parts parts) : parts_(std::move(parts)) {}

@@ -92,7 +92,7 @@ class Repairer {
     // Asked for compares are done, or some are.
     std::function<void()> compared = [] {};
     Limits limits;
-    const weft::Clock& clock = system_clock();
+    const weft::Clock& clock;  // outlives it
   };
 
   explicit Repairer(Parts parts);

@@ -101,7 +101,7 @@ class Scrubber {
     // Repairer::scrub()
     std::function<Result<ScrubOutcome>(FileId, const ScrubHow&)> scrub;
     Limits limits;
-    const weft::Clock& clock = system_clock();
+    const weft::Clock& clock;  // outlives it
   };
 
   explicit Scrubber(Parts parts);

@@ -149,7 +149,8 @@ Mover::Parts Repairs::mover_parts() {
       .fill = [this](std::uint32_t ds_id) { repairer_.look_soon(ds_id); },
       .removals = [this] { server_.removals().kick(); },
       .forget = [this](std::uint32_t ds_id) { return server_.cluster().remove_server(ds_id); },
-      .limits = limits};
+      .limits = limits,
+      .clock = server_.environment().clock};
 }
 
 Readmission::Parts Repairs::readmission_parts() {
@@ -168,7 +169,8 @@ Readmission::Parts Repairs::readmission_parts() {
                              std::string why) { registry.explain(ds_id, std::move(why)); },
       .admit = [&registry](
                    std::uint32_t ds_id,
-                   const control::StoreState& state) { return registry.admit(ds_id, state); }};
+                   const control::StoreState& state) { return registry.admit(ds_id, state); },
+      .clock = server_.environment().clock};
 }
 
 Auditor::Parts Repairs::auditor_parts() {
@@ -188,7 +190,8 @@ Auditor::Parts Repairs::auditor_parts() {
               [&cluster](std::uint32_t ds_id, const layout::ObjectId& object) {
                 return cluster.ask(ds_id, control::Stat{object});
               },
-          .removals = [this] { server_.removals().kick(); }};
+          .removals = [this] { server_.removals().kick(); },
+          .clock = server_.environment().clock};
 }
 
 }  // namespace weft::mds

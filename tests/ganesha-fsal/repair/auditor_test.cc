@@ -34,7 +34,8 @@ class AuditTest : public NamespaceTest {
           return control::ObjectStat{.exists = there, .size = 10, .allocated = 4096};
         },
         .removals = [this] { ++kicks; },
-        .limits = {.most_found = 3, .tries = 2, .between = 1ms}};
+        .limits = {.most_found = 3, .tries = 2, .between = 1ms},
+        .clock = system_clock()};
   }
   Result<control::Listed> page(std::uint32_t id, const control::ListFrom& from) {
     if (failures > 0) {

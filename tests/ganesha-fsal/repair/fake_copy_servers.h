@@ -175,7 +175,8 @@ class RepairTest : public NamespaceTest {
                         },
                         .written = [this](FileId) { return written.load(); },
                         .compared = [this] { ++compared; },
-                        .limits = limits});
+                        .limits = limits,
+                        .clock = system_clock()});
     repairer->start();
   }
   void start() { start({}); }

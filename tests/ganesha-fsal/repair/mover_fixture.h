@@ -57,7 +57,8 @@ class MoverTest : public RepairTest {
           known.erase(ds_id);
           return {};
         },
-        .limits = limits});
+        .limits = limits,
+        .clock = system_clock()});
   }
   std::vector<Mover::Server> servers_now() {
     std::vector<Mover::Server> out;

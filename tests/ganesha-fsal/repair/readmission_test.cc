@@ -44,7 +44,8 @@ struct ReadmissionTest : RepairTest {
                admitted = state;
                return {};
              },
-             .limits = {.page = 2, .retry = 0ms, .look_again = look_again}}) {}
+             .limits = {.page = 2, .retry = 0ms, .look_again = look_again},
+             .clock = clock}) {}
 
   // As Mirrors does.
   Result<> mark(FileId file, std::uint32_t ds_id) {
@@ -87,7 +88,8 @@ struct ReadmissionTest : RepairTest {
   FileId fails = 0;
   std::optional<Errc> mark_outcome;
   Result<> fence_outcome;
-  Readmission::Clock::duration look_again = 0ms;
+  Readmission::Clock::duration look_again = 1h;
+  ManualClock clock;
   std::vector<control::Fence> fences;
   std::string why;
   std::optional<control::StoreState> admitted;
@@ -139,6 +141,18 @@ TEST_CASE_METHOD(ReadmissionTest,
   CHECK(admitted == kOld);
   CHECK(state_of(only) == CopyState::kCurrent);
   CHECK(state_of(both) == CopyState::kStale);
+}
+
+TEST_CASE_METHOD(ReadmissionTest, "one with the only copy of anything is looked at now and then") {
+  make("only", {{1}});
+  readmission.turn();
+  CHECK_FALSE(std::exchange(why, {}).empty());
+  clock.advance(look_again - 1ms);
+  readmission.turn();
+  CHECK(why.empty());
+  clock.advance(1ms);
+  readmission.turn();
+  CHECK_FALSE(why.empty());
 }
 
 TEST_CASE_METHOD(ReadmissionTest, "a copy whose other copies are not current is the only one") {

@@ -163,7 +163,8 @@ TEST_CASE_METHOD(ScrubTest, "a scrub of all files ends, counts, and can be ended
   Scrubber scrubber(
       {.names = *names,
        .scrub = [&](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
-       .limits = {.workers = 2, .page = 16}});
+       .limits = {.workers = 2, .page = 16},
+       .clock = system_clock()});
   scrubber.start();
   REQUIRE(scrubber.begin(std::nullopt, false));
   CHECK(scrubber.begin(std::nullopt, false).error() == Errc::kBusy);
@@ -197,7 +198,8 @@ TEST_CASE_METHOD(ScrubTest, "a scrub begins by itself") {
   Scrubber scrubber(
       {.names = *names,
        .scrub = [&](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
-       .limits = {.every = 1ms}});
+       .limits = {.every = 1ms},
+       .clock = system_clock()});
   scrubber.start();
   CHECK(soon([&] { return scrubber.state().rounds > 0; }));
 }
@@ -209,7 +211,8 @@ TEST_CASE_METHOD(ScrubTest, "findings stay until they are resolved, within bound
   Scrubber scrubber(
       {.names = *names,
        .scrub = [&](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
-       .limits = {.workers = 1, .most_findings = 3}});
+       .limits = {.workers = 1, .most_findings = 3},
+       .clock = system_clock()});
   scrubber.start();
   for (int round = 1; round <= 2; ++round) {  // the same are not counted twice
     REQUIRE(scrubber.begin(std::nullopt, false));
