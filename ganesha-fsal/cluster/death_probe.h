@@ -9,7 +9,8 @@
 // Only an answer of the machine itself may refuse: a firewall between us and data servers must drop
 // packets, not answer for them (docs/troubleshooting.md).
 //
-// Threading: tick() from one thread. It blocks for at most a fraction of a second.
+// Threading: tick() from one thread. It blocks for at most a fraction of a second. Ownership: the
+// registry and the clock outlive it.
 #pragma once
 
 #include <chrono>

@@ -96,6 +96,12 @@ class KeptLayouts {
     Clock::time_point indexed = kNever;  // where it is in looks_
   };
   using Clients = std::map<ClientId, Client>;
+  struct Recall {
+    Clock::time_point at;
+    ClientId client = 0;
+    FileId file = 0;
+    auto operator<=>(const Recall&) const = default;
+  };
 
   [[nodiscard]] bool covered(const Client& client, std::span<const std::uint32_t> ds_ids,
                              Clock::time_point now) const;
@@ -114,12 +120,6 @@ class KeptLayouts {
   const Limits limits_;
   Clients clients_;
   std::set<std::pair<Clock::time_point, ClientId>> looks_;
-  struct Recall {
-    Clock::time_point at;
-    ClientId client = 0;
-    FileId file = 0;
-    auto operator<=>(const Recall&) const = default;
-  };
   std::set<Recall> recalls_;
   std::set<std::uint32_t> away_;  // at the last due()
   std::size_t size_ = 0;

@@ -37,7 +37,7 @@ void SessionServer::serve(std::shared_ptr<Channel> channel, Via via) {
   if (draining) channel->close(Error{Errc::kClosed, "the server is going down"});
 }
 
-// The table has a lock, which clients' requests do not wait for.
+// A client has shown its session, so that is not looked up: the table has a lock.
 Glance SessionServer::look_at(std::span<const std::byte> head, Standing of) const {
   if (of == Standing::kStranger) {
     const auto session = nfs4::locate_session(head);

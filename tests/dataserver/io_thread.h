@@ -16,7 +16,7 @@ class IoThread {
   }
   ds::IoRing& ring() { return *ring_; }
   boost::asio::io_context& context() { return context_; }
-  // Runs handlers until `finished`, at most as long as a busy disk may hold up two hundred writes.
+  // Runs handlers until `finished`, at most 60 s: a busy disk may hold up a write for seconds.
   template <class Finished>
   bool run_until(Finished finished) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
