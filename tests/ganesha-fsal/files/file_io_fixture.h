@@ -14,12 +14,14 @@ struct FileIoTest : ServerTest {
     std::chrono::milliseconds journal_linger = 5s;
     std::chrono::milliseconds commit_after = 10s;
     std::chrono::seconds proxy_timeout = 3s;
+    std::chrono::seconds recall_timeout = 0s;  // a lease
   };
   FileIoTest() : FileIoTest(Waits{}) {}
   explicit FileIoTest(Waits waits) {
     options.journal_linger = waits.journal_linger;
     options.commit_after = waits.commit_after;
     options.proxy_timeout = waits.proxy_timeout;
+    options.recall_timeout = waits.recall_timeout;
     start();
     f = file(kRootFileId, "f");
     policy.stripe_unit = 64 * 1024;

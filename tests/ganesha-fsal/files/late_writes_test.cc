@@ -7,8 +7,11 @@
 namespace weft::mds {
 namespace {
 
+constexpr std::chrono::seconds kRecall{10};
+
 struct LateWrite : FileIoTest {
-  LateWrite() : FileIoTest(Waits{.proxy_timeout = 1s}) {
+  // Whoever writes waits for longer than a recall takes.
+  LateWrite() : FileIoTest(Waits{.proxy_timeout = 1s, .recall_timeout = kRecall}) {
     policy.copies = 1;
     REQUIRE(write(0, pattern(100, 1)));
     at = map().copies[0].ds_ids[0];
@@ -111,7 +114,7 @@ TEST_CASE_METHOD(LateWrite, "layouts that are out when a write may come late are
   CHECK_FALSE(ends_within(300ms));
   SECTION("by their holders") { server->layouts().returned(f, 5, layout::Access::kReadWrite); }
   SECTION("by a fence, when they are not returned in time") {
-    later = 3600s;
+    later = kRecall;
     server->layouts().tick();
     CHECK(server->layouts().counters().revoked > 0);
   }
