@@ -277,7 +277,7 @@ void add_names_options(CLI::App& command, Options& options) {
           std::vector<std::string>(std::begin(Names::kPhases), std::end(Names::kPhases))));
   command.add_flag("--keep", options.keep, "Leave the files behind");
   command.add_option("--there", options.names.there,
-                     "So many files are there already; only for open and stat");
+                     "So many files are there already, and their directories");
   command.add_option("--picked", options.names.picked, "Only so many of these, over and over");
   command.add_option("--seed", options.names.seed, "Which of these are picked");
 }

@@ -9,8 +9,9 @@
 //   unlink    REMOVE of each file
 //   files     as create, with a WRITE in between that is to be stable
 //
-// Each phase works on what the one before it has left. With `there` "stat" and "open" work on files
-// that somebody else has made with the same names (weft-meta-fill), picked all over them.
+// Each phase works on what the one before it has left. With `there` the first works on files that
+// somebody else has made with the same names (an earlier run, weft-meta-fill); "stat" and "open"
+// pick theirs all over them.
 //
 // Threading: blocks the main thread; the calls run on the engine's I/O thread.
 #pragma once

@@ -65,13 +65,14 @@ class WeftArm:
     """A metadata server and its data servers."""
 
     def __init__(self, run: Run, data_servers: int = 1, target: str = "", copies: int = 1,
-                 **options):
+                 extra: dict | None = None, **options):
         network = Loopback(run)
         with pinned(SERVER_CPU):
             self.cluster = Cluster(run, network, Options(data_servers=data_servers, grace_s=1,
                                                          mds_port=MDS_PORT,
                                                          store=target or "folder",
-                                                         extra={"Copies": str(copies)},
+                                                         extra={"Copies": str(copies),
+                                                                **(extra or {})},
                                                          **options))
         self.namespace = network.namespace
         self.arguments = ["--address", self.cluster.address, "--port", str(MDS_PORT), "--export",
