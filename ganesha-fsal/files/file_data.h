@@ -262,8 +262,13 @@ class FileData {
       FileId file, std::uint64_t offset, ProxyIo::Pieces data, ProxyIo::Stability wanted,
       const layout::PlacementPolicy& policy, Answered answered);
   [[nodiscard]] Result<ProxyIo::WriteResult> end_write(BegunWrite& begun, ProxyIo::Pieces data);
-  // COMMIT of the whole file. The verifier to be told is ProxyIo::verifier(), after this. If it is
-  // another than that of what is committed, the copies are to be compared.
+  // COMMIT of the whole file, in two steps as well. The verifier to be told is
+  // ProxyIo::verifier(), after both. If it is another than that of what is committed, the copies
+  // are to be compared.
+  struct BegunSync;
+  [[nodiscard]] Result<std::shared_ptr<BegunSync>> begin_sync(FileId file, Answered answered);
+  [[nodiscard]] Result<> end_sync(BegunSync& begun);
+  // Both, on the calling thread.
   [[nodiscard]] Result<> sync(FileId file);
   [[nodiscard]] Result<> allocate(FileId file, std::uint64_t offset, std::uint64_t length,
                                   const layout::PlacementPolicy& policy);
@@ -359,7 +364,10 @@ class FileData {
   // are recalled, and waited for until those who had them have returned them or are fenced. kBusy:
   // that takes longer.
   [[nodiscard]] Result<> end_layouts_beside_late(FileId file);
-  [[nodiscard]] Result<std::uint64_t> commit_alone(FileId file, layout::LayoutMap map);
+  // What there is to be committed, read before it is.
+  [[nodiscard]] Result<std::shared_ptr<BegunSync>> prepare_sync(FileId file);
+  [[nodiscard]] Result<std::uint64_t> committed_by_leaders(BegunSync& begun);
+  [[nodiscard]] Result<std::uint64_t> committed_alone(BegunSync& begun);
   // What was written through this server is gone, or with it the file.
   void forget_unstable(FileId file);
   template <class T>
@@ -465,8 +473,8 @@ class FileData {
   Behind behind_;  // last: its work uses the rest
 };
 
-// A read or a write between its two steps. Whoever began it may look at `later`, and at nothing
-// else.
+// A read, a write or a COMMIT between its two steps. Whoever began it may look at `later`, and at
+// nothing else.
 struct FileData::BegunRead {
   bool later = false;
   FileId file = 0;
@@ -492,6 +500,16 @@ struct FileData::BegunWrite {
   Failures failures;
   std::uint32_t epoch = 0;  // if later, of the map that it goes by
   bool inlined = false;     // done, in the metadata store
+};
+
+struct FileData::BegunSync {
+  bool later = false;
+  FileId file = 0;
+  std::optional<layout::LayoutMap> map;   // nothing: there is nothing to be committed
+  std::uint64_t last = 0;                 // of the file's unstable writes
+  std::optional<Mirrors::Target> target;  // if later, of several copies
+  Result<std::uint64_t> committed{0};     // if later, as below
+  Failures failures;
 };
 
 }  // namespace weft::mds

@@ -374,39 +374,92 @@ Result<> FileData::end_layouts_beside_late(FileId file) {
   }
 }
 
-Result<std::uint64_t> FileData::commit_alone(FileId file, layout::LayoutMap map) {
-  for (;;) {
-    const ProxyIo::File only{parts_.names.object_of(file, map), map, {}};
-    auto done = await_with<std::uint64_t, Failures>([&](Finished<std::uint64_t> finished) {
-                  parts_.proxy.commit(only, std::move(finished));
-                }).first;
-    if (done || done.error() != Errc::kAccess) return done;
-    auto newer = newer_map(file, map.object_epoch);
-    if (!newer) return failed(newer);
-    if (mirrored(*newer)) return fail(Errc::kBusy, "the file is being moved");
-    map = std::move(*newer);
-  }
-}
-
-Result<> FileData::sync(FileId file) {
+Result<std::shared_ptr<FileData::BegunSync>> FileData::prepare_sync(FileId file) {
+  auto begun = std::make_shared<BegunSync>();
+  begun->file = file;
   auto map = layout_map(parts_.files, parts_.names, file);
   if (!map) return failed(map);
   if (!*map || growing(file)) {  // not written at data servers, or removed
     forget_unstable(file);
-    return {};
+    return begun;
+  }
+  begun->map = std::move(*map);
+  begun->last = FileTable::Looking(parts_.files, file)->unstable.last;
+  return begun;
+}
+
+Result<std::shared_ptr<FileData::BegunSync>> FileData::begin_sync(FileId file, Answered answered) {
+  auto prepared = prepare_sync(file);
+  if (!prepared || !(*prepared)->map) return prepared;
+  auto begun = std::move(*prepared);
+  ProxyIo::File to{{}, *begun->map, {}};
+  if (mirrored(to.map)) {
+    auto target = parts_.mirrors.begin_write(file, no_layout, Mirrors::Use::kPin, kDoNotWait);
+    if (!target) return begun;
+    to.map = target->map;
+    to.leads = target->leads;
+    begun->target.emplace(std::move(*target));
+  }
+  to.object = parts_.names.object_of(file, to.map);
+  begun->later = true;
+  parts_.proxy.commit(to, [begun, answered = std::move(answered)](Result<std::uint64_t> committed,
+                                                                  Failures failures) mutable {
+    begun->committed = std::move(committed);
+    begun->failures = std::move(failures);
+    begun.reset();  // as of a read
+    answered();
+  });
+  return begun;
+}
+
+Result<std::uint64_t> FileData::committed_by_leaders(BegunSync& begun) {
+  const auto until = parts_.files.now() + kPersist;
+  if (begun.later) {
+    if (begun.committed || begun.failures.empty()) return std::move(begun.committed);
+    const auto out = give_way(begun.file, begun.target->map, begun.failures, until);
+    begun.target.reset();
+    if (!out) return failed(out);
   }
   const LeaderCall<std::uint64_t> call = [&](const ProxyIo::File& to,
                                              Finished<std::uint64_t> done) {
     parts_.proxy.commit(to, std::move(done));
   };
-  const std::uint64_t last = FileTable::Looking(parts_.files, file)->unstable.last;
-  const auto done = mirrored(**map) ? through_leaders(file, no_layout, Mirrors::Use::kPin, call)
-                                    : commit_alone(file, std::move(**map));
+  return through_leaders(begun.file, no_layout, Mirrors::Use::kPin, call, until);
+}
+
+Result<std::uint64_t> FileData::committed_alone(BegunSync& begun) {
+  layout::LayoutMap& map = *begun.map;
+  for (bool answered = begun.later;; answered = true) {
+    if (answered) {
+      if (begun.committed || begun.committed.error() != Errc::kAccess) {
+        return std::move(begun.committed);
+      }
+      auto newer = newer_map(begun.file, map.object_epoch);
+      if (!newer) return failed(newer);
+      if (mirrored(*newer)) return fail(Errc::kBusy, "the file is being moved");
+      map = std::move(*newer);
+    }
+    const ProxyIo::File only{parts_.names.object_of(begun.file, map), map, {}};
+    begun.committed = await_with<std::uint64_t, Failures>([&](Finished<std::uint64_t> finished) {
+                        parts_.proxy.commit(only, std::move(finished));
+                      }).first;
+  }
+}
+
+Result<> FileData::end_sync(BegunSync& begun) {
+  if (!begun.map) return {};
+  const auto done = mirrored(*begun.map) ? committed_by_leaders(begun) : committed_alone(begun);
   if (!done) return failed(done);
-  if (FileTable::Changing(parts_.files, file)->unstable.committed(last, *done)) {
-    parts_.journal.doubt(file);
+  if (FileTable::Changing(parts_.files, begun.file)->unstable.committed(begun.last, *done)) {
+    parts_.journal.doubt(begun.file);
   }
   return {};
+}
+
+Result<> FileData::sync(FileId file) {
+  const auto prepared = prepare_sync(file);
+  if (!prepared) return failed(prepared);
+  return end_sync(**prepared);
 }
 
 void FileData::forget_unstable(FileId file) {

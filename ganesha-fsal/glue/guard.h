@@ -3,11 +3,11 @@
 //   ops->lookup = guarded<&lookup>;
 //
 // A quarter of Ganesha's workers at most wait for data servers at one time within these functions
-// (wait_limit.h). READ and WRITE wait without a worker (io_ops.cc).
+// (wait_limit.h). READ, WRITE and COMMIT wait without a worker (io_ops.cc).
 //
 // What is caught is a bug or a lack of memory; it becomes the operation's own kind of "server
-// fault" and a log line. Operations that answer through a callback (read2, write2) also catch by
-// themselves, since the callback has to be called.
+// fault" and a log line. Operations that answer through a callback (read2, write2, commit_async)
+// also catch by themselves, since the callback has to be called.
 #pragma once
 
 #include "ganesha-fsal/cluster/wait_limit.h"

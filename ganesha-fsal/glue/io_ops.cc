@@ -16,10 +16,11 @@
 
 // Data through the metadata server, for clients that do not go to the data servers.
 //
-// READ and WRITE wait without a worker. read2 and write2 send what there is to send and return;
-// when the data servers have answered, done_cb is called with fsal_resume set, on a thread of ours,
-// and Ganesha calls the function again, on a worker, which does the rest and calls done_cb for
-// good. The request holds what both need meanwhile: handle, state, export, buffers.
+// READ, WRITE and COMMIT wait without a worker. read2, write2 and commit_async send what there is
+// to send and return; when the data servers have answered, done_cb is called with fsal_resume set,
+// on a thread of ours, and Ganesha calls the function again, on a worker, which does the rest and
+// calls done_cb for good. The request holds what both need meanwhile: handle, state, export,
+// buffers.
 namespace weft::mds {
 namespace {
 
@@ -50,8 +51,8 @@ Result<> copy_out(const Payload& payload, std::span<const iovec> out) {
 // Between both calls. fsal_io_arg::fsal_resume; from 1000 on FSALs have their own numbers.
 constexpr int kAnswered = 1001;
 
-// The caller of a read2 or write2. It is told once: either that the call is to be made again, or
-// how it ended.
+// The caller of a read2, write2 or commit_async. It is told once: either that the call is to be
+// made again, or how it ended.
 class Caller {
  public:
   Caller(fsal_obj_handle* obj_hdl, fsal_async_cb done_cb, fsal_io_arg* arg, void* caller_arg)
@@ -109,7 +110,7 @@ Pieces pieces_of(const fsal_io_arg& arg) {
   return pieces;
 }
 
-// One of both kinds of I/O, in its two steps.
+// One of the kinds of I/O, in its two steps.
 struct ReadCall {
   using Begun = FileData::BegunRead;
   static constexpr fsal_openflags_t kAccess = FSAL_O_READ;
@@ -164,6 +165,22 @@ struct WriteCall {
     arg.fsal_stable = written->stability == ProxyIo::Stability::kFileSync;
     verifier_of_write = written->verifier;
     return {};
+  }
+};
+
+struct CommitCall {
+  using Begun = FileData::BegunSync;
+  static constexpr fsal_openflags_t kAccess = FSAL_O_CLOSED;  // whatever others deny
+  static constexpr TimedOp kTimed = TimedOp::kCommit;
+
+  static Result<std::shared_ptr<Begun>> begin(const Handle& handle, const fsal_io_arg& /*arg*/,
+                                              FileData::Answered answered) {
+    return this_export().server().data().begin_sync(handle.file, std::move(answered));
+  }
+
+  static Result<> end(Begun& begun, fsal_io_arg& /*arg*/) {
+    verifier_of_write.reset();  // it is answered with what holds after it
+    return this_export().server().data().end_sync(begun);
   }
 };
 
@@ -223,10 +240,15 @@ void io(fsal_obj_handle* obj_hdl, bool bypass, fsal_async_cb done_cb, fsal_io_ar
   }
 }
 
+void commit_async(fsal_obj_handle* obj_hdl, fsal_async_cb done_cb, fsal_io_arg* arg,
+                  void* caller_arg) {
+  io<CommitCall>(obj_hdl, true, done_cb, arg, caller_arg);
+}
+
+// Of NFSv3.
 fsal_status_t commit2(fsal_obj_handle* obj_hdl, off_t /*offset*/, std::size_t /*length*/) {
-  const Handle& handle = of(obj_hdl);
-  verifier_of_write.reset();  // COMMIT is answered with what holds after it
-  return to_fsal(this_export().server().data().sync(handle.file));
+  verifier_of_write.reset();
+  return to_fsal(this_export().server().data().sync(of(obj_hdl).file));
 }
 
 fsal_status_t fallocate(fsal_obj_handle* obj_hdl, state_t* state, std::uint64_t offset,
@@ -273,6 +295,7 @@ void init_io_ops(fsal_obj_ops& ops) {
   ops.read2 = guarded<&io<ReadCall>>;
   ops.write2 = guarded<&io<WriteCall>>;
   ops.commit2 = guarded<timed<TimedOp::kCommit, &commit2>>;
+  ops.commit_async = guarded<&commit_async>;
   ops.fallocate = guarded<&fallocate>;
   ops.seek2 = guarded<&seek2>;
 }

@@ -86,8 +86,8 @@ def latencies(client, handle, seconds):
     return found
 
 
-@pytest.mark.parametrize("kind", ["read", "write"])
-@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("how, kind", [("killed", "read"), ("killed", "write"), ("stopped", "read"),
+                                       ("stopped", "write"), ("stopped", "commit")])
 def test_the_metadata_server_serves_beside_a_dead_data_server(run, network, how, kind):
     cluster = Cluster(run, network, Options(data_servers=3, stripe_unit=UNIT, lease_s=LEASE_S))
     if not cluster.counted:
@@ -104,8 +104,9 @@ def test_the_metadata_server_serves_beside_a_dead_data_server(run, network, how,
         dead.process.kill()
     else:
         dead.process.pause()
-    operation = ops.read(ops.ANONYMOUS, offset, 4096) if kind == "read" else \
-        ops.write(ops.ANONYMOUS, offset, b"y" * 4096)
+    operation = {"read": ops.read(ops.ANONYMOUS, offset, 4096),
+                 "write": ops.write(ops.ANONYMOUS, offset, b"y" * 4096),
+                 "commit": ops.commit()}[kind]
     loads = [Load(cluster, number, handle, operation) for number in range(LOADS)]
     job = kernel.start_job(KERNEL) if how == "killed" else None
     took = latencies(watch, root, LOAD_S)

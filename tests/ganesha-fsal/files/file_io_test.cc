@@ -14,7 +14,7 @@ TEST_CASE_METHOD(FileIoTest, "a proxied write is in the journal, and at both cop
   CHECK(objects(2).object == data);
   CHECK(objects(1).writes * objects(2).writes == 0);
   CHECK(read(0, 200'000) == data);
-  CHECK(server->data().sync(f));
+  CHECK(sync_at(f));
   CHECK(objects(1).commits + objects(2).commits == 1);
   CHECK(objects(leader()).commits == 1);
   check_clean();
@@ -64,7 +64,7 @@ TEST_CASE_METHOD(FileIoTest, "a leader that dies in a write is left out, and the
   CHECK_FALSE(server->journal().unsettled(f));
   // What was not committed through the lost one is written again.
   CHECK(written->verifier != before->verifier);
-  CHECK(server->data().sync(f));
+  CHECK(sync_at(f));
   CHECK(server->proxy().verifier() == written->verifier);
   CHECK(objects(left).commits == 1);
   CHECK(server->journal().unsettled(f));  // others may lack what it had brought to one
@@ -76,9 +76,47 @@ TEST_CASE_METHOD(FileIoTest, "what a leader that died had before COMMIT is writt
   REQUIRE(written);
   const std::uint32_t lost = leader();
   lose(lost);
-  CHECK(server->data().sync(f));
+  CHECK(sync_at(f));
   CHECK(server->proxy().verifier() != written->verifier);
   CHECK(objects(lost).commits == 0);
+}
+
+TEST_CASE_METHOD(FileIoTest, "a COMMIT is begun, and waits without a thread") {
+  std::promise<void> answered;
+  std::shared_ptr<FileData::BegunSync> begun;
+  const auto begin = [&] {
+    auto got = server->data().begin_sync(f, [&] { answered.set_value(); });
+    REQUIRE(got);
+    begun = *got;
+  };
+  SECTION("for each leader") {
+    REQUIRE(write(0, pattern(100, 1)));
+    FakeObjects& led = objects(leader());
+    std::unique_lock held(led.mutex);
+    begin();
+    REQUIRE(begun->later);
+    held.unlock();
+    answered.get_future().wait();
+    CHECK(server->data().end_sync(*begun));
+    CHECK(led.commits == 1);
+  }
+  SECTION("and whoever ends it goes on without a leader that is lost") {
+    REQUIRE(write(0, pattern(100, 1)));
+    const std::uint32_t lost = leader();
+    hang(lost);
+    begin();
+    await_held(lost);
+    lose(lost);
+    answered.get_future().wait();
+    CHECK(server->data().end_sync(*begun));
+    CHECK(state_at(lost) == layout::CopyState::kStale);
+    CHECK(objects(3 - lost).commits == 1);
+  }
+  SECTION("or is done at once when there is nothing to commit") {
+    begin();
+    CHECK_FALSE(begun->later);
+    CHECK(server->data().end_sync(*begun));
+  }
 }
 
 TEST_CASE_METHOD(FileIoTest, "a fenced answer means that the map has changed") {
@@ -136,7 +174,7 @@ TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer mean
   }
   SECTION("of a COMMIT") {
     std::unique_lock held(one.mutex);
-    auto synced = std::async(std::launch::async, [&] { return server->data().sync(f); });
+    auto synced = std::async(std::launch::async, [&] { return sync_at(f); });
     std::this_thread::sleep_for(100ms);
     fence();
     held.unlock();
@@ -146,7 +184,7 @@ TEST_CASE_METHOD(FileIoTest, "of a file with one copy, too, a fenced answer mean
     one.least_epoch = 1000;
     CHECK(read_at(f, 0, 100).error() == Errc::kAccess);
     CHECK(write(0, data).error() == Errc::kAccess);
-    CHECK(server->data().sync(f).error() == Errc::kAccess);
+    CHECK(sync_at(f).error() == Errc::kAccess);
   }
 }
 
@@ -222,7 +260,7 @@ TEST_CASE_METHOD(FileIoTest, "a truncate of mirrored data waits for every writer
 TEST_CASE_METHOD(FileIoTest, "holes are asked for, and what is not said in time is data") {
   policy.copies = GENERATE(1, 2);
   REQUIRE(write(0, pattern(1000, 1)));
-  REQUIRE(server->data().sync(f));
+  REQUIRE(sync_at(f));
   const auto seek = [&](std::uint64_t from, bool hole) {
     return server->data().seek(f, from, hole, 1000).value();
   };
@@ -311,7 +349,7 @@ TEST_CASE_METHOD(
   policy.duplication = layout::Duplication::kServerAsync;
   const auto data = pattern(200'000, 1);
   REQUIRE(write(0, data));
-  REQUIRE(server->data().sync(f));
+  REQUIRE(sync_at(f));
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   const std::uint32_t led = leader();
   objects(3 - led).object.clear();  // it is on its way there yet

@@ -127,6 +127,13 @@ struct ServerTest : NamespaceCalls<Namespace*> {
     if ((*begun)->later) answered.get_future().wait();
     return server->data().end_write(**begun, pieces);
   }
+  Result<> sync_at(FileId file) {
+    std::promise<void> answered;
+    auto begun = server->data().begin_sync(file, [&] { answered.set_value(); });
+    if (!begun) return pass(begun);
+    if ((*begun)->later) answered.get_future().wait();
+    return server->data().end_sync(**begun);
+  }
   // All of the store is exported as "/export".
   std::optional<PathInExport> find_path(std::string_view path) const {
     constexpr std::string_view kPseudo = "/export";

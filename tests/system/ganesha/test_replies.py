@@ -1,5 +1,6 @@
-"""Patches 0046 and 0056: what a reply waits for, by what clients see of it. The layout FSAL, as it
-is set, has replies wait for the names that were made, holds these waits, and lets them fail."""
+"""Patches 0046, 0056 and 0058: what a reply waits for, by what clients see of it. The layout FSAL,
+as it is set, has replies wait for the names that were made, holds these waits and COMMITs, and lets
+the waits fail."""
 
 import threading
 import time
@@ -9,6 +10,8 @@ from test_patches import healthy, put
 
 from wire import ConnectionClosed, Status, const, ops
 from wire.client40 import Client40
+
+WORKERS = 200  # RPC_Ioq_ThrdMax
 
 
 class Asking(threading.Thread):
@@ -154,4 +157,51 @@ def test_0056_what_may_be_lost_is_not_told(server, client):
     assert asked.reply is None
     server.set(replies_lost=0)
     client.connection = client._connect(5)
+    healthy(server)
+
+
+def test_0058_commits_wait_without_a_worker(server, new_client):
+    """More than the server has workers."""
+    clients = [new_client(timeout=60) for _ in range(16)]
+    handle, stateid = clients[0].open("/layout", b"file", create=True)
+    clients[0].call(put(handle), ops.write(stateid, 0, b"some"))
+    server.set(commits_held=1)
+    asked = [Asking(lambda one=one, start=start: one.compound(
+        put(handle), ops.commit(start, 4096), ops.getattr([const.ATTR_CHANGE])))
+        for one in clients for start in range(one.slots - 1)]
+    held = server.wait_for_call("commit", len(asked), 30)
+    assert len(held) > WORKERS and {call["length"] for call in held} == {4096}
+    assert {call["offset"] for call in held} == set(range(clients[0].slots - 1))
+    assert clients[0].call(put(handle), ops.getattr([const.ATTR_CHANGE])).status == Status.OK
+    assert all(one.is_alive() for one in asked)
+    server.set(commits_held=0)
+    for one in asked:
+        one.join(60)
+        assert one.reply.status == Status.OK
+    written = clients[0].call(put(handle), ops.write(stateid, 0, b"more"))
+    assert {one.reply.results[-2].verifier for one in asked} == {written.verifier}
+    healthy(server)
+
+
+def test_0058_a_retransmission_is_told_to_come_later(server, client):
+    handle, _ = client.open("/layout", b"file", create=True)
+    server.set(commits_held=1)
+    request = (ops.sequence(client.session, 1, 3, client.slots - 1, True), put(handle),
+               ops.commit())
+    first = Asking(lambda: client.send(*request))
+    server.wait_for_call("commit")
+    client.connection.close()
+    first.join(5)
+    client.connection = client._connect(5)
+    assert client.send(*request).status == Status.DELAY
+    server.set(commits_held=0)
+    assert client.send(*request).status == Status.OK
+    assert len(server.calls("commit")) == 1, "it was carried out once"
+    healthy(server)
+
+
+def test_0058_a_range_that_ends_nowhere_is_refused(server, client):
+    handle, _ = client.open("/layout", b"file", create=True)
+    reply = client.compound(put(handle), ops.commit(2**64 - 1, 4096))
+    assert reply.status == Status.INVAL and not server.calls("commit")
     healthy(server)

@@ -7,8 +7,8 @@ The load generator is an NFSv4.1 client with --depth requests outstanding. Four 
 each round: Weft with one copy and with two, Ganesha's VFS on the same disk (own_disk.py), which
 never syncs a directory, and the same over a folder whose changes ext4 syncs (chattr +D does what
 mount -o dirsync does). What Weft has answered is stable. Each arm does all phases in one directory,
-then in 32; the files that are written have 4 KiB, which Weft has in its metadata store. A fifth arm,
-whose files are at data servers, removes five times as many: how fast their objects go, beside
+then in 32; the files that are written have 4 KiB, which Weft has in its metadata store. A fifth
+arm, whose files are at data servers, removes five times as many: how fast their objects go, beside
 their names.
 """
 

@@ -58,6 +58,7 @@ static struct settings {
   _Atomic uint32_t replies_later;    // without a worker, each "reply_later"
   _Atomic uint32_t replies_lost;     // and in vain
   _Atomic uint32_t records_lookups;  // each as "lookup"
+  _Atomic uint32_t commits_held;     // while it is set, each "commit" waits
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
@@ -429,6 +430,60 @@ static bool do_recall_any(const char* arguments) {
   return nfs4_recall_any != NULL && nfs4_recall_any(client, keep, mask, recall_any_done, NULL);
 }
 
+#if FSAL_MAJOR_VERSION >= 1305
+enum { kMostCommits = 256, kAskAgain = 1001 };
+
+static struct held_commit {
+  struct fsal_obj_handle* object;
+  fsal_async_cb done;
+  struct fsal_io_arg* argument;
+  void* caller;
+  struct gsh_export* ctx_export;
+  struct fsal_export* fsal_export;
+} commits[kMostCommits];  // under last_mutex
+static unsigned commits_waiting;
+
+static void commit_async(struct fsal_obj_handle* object, fsal_async_cb done,
+                         struct fsal_io_arg* argument, void* caller) {
+  bool held = false;
+  pthread_mutex_lock(&last_mutex);
+  if (argument->fsal_resume == 0 && settings.commits_held != 0 && commits_waiting < kMostCommits) {
+    commits[commits_waiting++] = (struct held_commit){
+        object, done, argument, caller, op_ctx->ctx_export, op_ctx->fsal_export};
+    held = true;
+    record("{\"call\": \"commit\", \"offset\": %llu, \"length\": %llu}",
+           (unsigned long long)argument->offset, (unsigned long long)argument->io_request);
+  }
+  pthread_mutex_unlock(&last_mutex);
+  if (held) return;
+  argument->fsal_resume = 0;
+  done(object, object->obj_ops->commit2(object, (off_t)argument->offset, argument->io_request),
+       argument, caller);
+}
+
+// Each is to be called again, as if it had begun something.
+static void resume_commits(void) {
+  pthread_mutex_lock(&last_mutex);
+  for (; commits_waiting > 0; --commits_waiting) {
+    const struct held_commit* one = &commits[commits_waiting - 1];
+    struct req_op_context context;
+    get_gsh_export_ref(one->ctx_export);
+    init_op_context_simple(&context, one->ctx_export, one->fsal_export);
+    one->argument->fsal_resume = kAskAgain;
+    one->done(one->object, fsalstat(ERR_FSAL_NO_ERROR, 0), one->argument, one->caller);
+    release_op_context();
+  }
+  pthread_mutex_unlock(&last_mutex);
+}
+#endif
+
+static void hold_commits(unsigned value) {
+  settings.commits_held = value;
+#if FSAL_MAJOR_VERSION >= 1305
+  if (value == 0) resume_commits();
+#endif
+}
+
 static void hold_replies(unsigned value) {
   settings.replies_held = value;
 #if FSAL_MAJOR_VERSION >= 1302
@@ -456,6 +511,8 @@ static bool do_set(const char* arguments) {
     settings.getattrs_invalidates = value;
   else if (strcmp(name, "records_lookups") == 0)
     settings.records_lookups = value;
+  else if (strcmp(name, "commits_held") == 0)
+    hold_commits(value);
   else if (strcmp(name, "replies_wait") == 0)
     settings.replies_wait = value;
   else if (strcmp(name, "replies_held") == 0)
@@ -539,6 +596,9 @@ static void replace_object_methods(struct fsal_obj_handle* root) {
 #endif
 #if FSAL_MAJOR_VERSION >= 1303
   methods->mds_threshold = mds_threshold;
+#endif
+#if FSAL_MAJOR_VERSION >= 1305
+  methods->commit_async = commit_async;
 #endif
 }
 
