@@ -144,6 +144,7 @@ Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
   }
   const auto device = registry.device_for(servers->ds_ids);
   if (!device) return failed(device);
+  parts_.layouts.names(request.file, request.client, request.access, *device);
   const auto epoch = parts_.fencer.epoch_for(request.client);
   if (!epoch) return failed(epoch);
 

@@ -273,6 +273,27 @@ TEST_CASE_METHOD(Assembled, "server: an unlinked file's layouts are recalled unl
   CHECK((grants[0].state == GrantState::kRecalled) == !open);
 }
 
+TEST_CASE_METHOD(Assembled, "server: a grant has the devices that its layout names") {
+  const bool flexible = GENERATE(false, true);
+  policy.type = flexible ? layout::LayoutType::kFlexFiles : layout::LayoutType::kFiles;
+  policy.stripe_count = flexible ? 1 : 2;
+  policy.copies = flexible ? 2 : 1;
+  if (flexible) policy.duplication = layout::Duplication::kClientSync;
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  const auto grants = server->layouts().grants_of(f);
+  REQUIRE(grants.size() == 1);
+  CHECK(grants[0].devices.size() == (flexible ? 2 : 1));
+  const Registry& registry = server->cluster().registry();
+  for (const auto& device : grants[0].devices) {
+    CHECK(device->members.size() == (flexible ? 1 : 2));
+    layout::DeviceId id = registry.device_id(10, 1, *device);
+    CHECK(server->data().device_body(id, policy.type, std::nullopt));
+    id.number += 100;  // as of one that was forgotten
+    CHECK(server->data().device_body(id, policy.type, std::nullopt).error() == Errc::kNotFound);
+  }
+}
+
 TEST_CASE_METHOD(FileIoTest, "server: what is under way when it ends is answered") {
   REQUIRE(write(0, pattern(1000, 1)));
   server->start_background();
