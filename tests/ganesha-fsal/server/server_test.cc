@@ -449,7 +449,11 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
   }
   SECTION("one that is told to leave") {
     REQUIRE(reports.ask(admin::Drain{"fake1"}));
+    CHECK(servers_told(reports).at(0).duty == "draining");  // what it has is not counted yet
+    CHECK(servers_told(reports).at(0).objects_left == 1);
+    server->repairs().mover().turn();
     CHECK(servers_told(reports).at(0).duty == "drained");  // it has nothing
+    CHECK(servers_told(reports).at(0).objects_left == 0);
     CHECK(servers_told(reports).at(1).duty == "serving");
     REQUIRE(reports.ask(admin::Undrain{"1"}));
     CHECK(servers_told(reports).at(0).duty == "serving");
