@@ -111,6 +111,7 @@ struct ServerView {
   layout::ServerState state = layout::ServerState::kDown;
   bool seen = false;                     // registered since the metadata server started
   bool connected = false;                // registered on a connection that is open
+  bool runs_fenced = false;              // Registry::runs_fenced()
   std::chrono::milliseconds silence{0};  // since its last heartbeat; meaningless unless seen
   std::chrono::milliseconds uptime{0};   // since it registered with its present boot
   std::uint64_t boot = 0;

@@ -463,6 +463,24 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
     later = 11s;
     CHECK(await_that([&] { return servers_told(reports).at(1).state == DsState::kDown; }));
   }
+  SECTION("one that has not ended what an earlier run sent") {
+    FakeServer& late = *servers[0];
+    {
+      const std::lock_guard lock(late.mutex);
+      late.hold_fences = true;
+    }
+    restart();
+    REQUIRE(await_that([&] { return late.holds_fences(); }));
+    const admin::Table now = make_admin_table(*server);
+    CHECK(servers_told(now).at(0).trouble.empty());
+    later = 6s;
+    const auto told = [&] { return servers_told(now).at(0).trouble.contains("event=change_late"); };
+    CHECK(await_that(told));
+    CHECK(servers_told(now).at(1).trouble.empty());
+    late.let_fences_go();
+    await_up(1);
+    CHECK_FALSE(told());
+  }
   SECTION("one that was not heard since the start") {
     servers.clear();
     restart();
