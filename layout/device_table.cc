@@ -127,6 +127,27 @@ std::shared_ptr<const Device> DeviceTable::find(std::span<const Key> members) co
   return found == by_members_.end() ? nullptr : find(found->second);
 }
 
+std::vector<std::uint64_t> DeviceTable::forgettable(
+    const std::function<bool(const Device&)>& outdated, std::size_t keep) const {
+  std::vector<std::uint64_t> numbers;
+  std::size_t seen = 0;
+  for (auto it = by_number_.rbegin(); it != by_number_.rend(); ++it) {
+    const auto& [number, device] = *it;
+    if (!outdated(*device) || ++seen <= keep) continue;
+    // Nobody else can get it now: find() is called with the same lock.
+    if (device.use_count() == 1) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+void DeviceTable::forget(std::uint64_t number) {
+  const auto known = by_number_.find(number);
+  if (known == by_number_.end() || known->second.use_count() > 1) return;
+  const auto members = by_members_.find(key_of(*known->second));
+  if (members != by_members_.end() && members->second == number) by_members_.erase(members);
+  by_number_.erase(known);
+}
+
 std::string encode_device(const Device& device) {
   WEFT_ASSERT(validate(device).has_value());
   xdr::Encoder out;

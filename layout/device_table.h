@@ -11,13 +11,17 @@
 // table is made, so that a client that still remembers a table that was wiped never mistakes its
 // ids for ours.
 //
-// Threading: DeviceTable needs external synchronisation; the Devices it hands out are immutable
-// and shared.
+// Devices are made without end, and most get outdated: the table tells which its owner may forget.
+// That is never one that somebody has: what is handed out is a share of it.
+//
+// Threading: DeviceTable needs external synchronisation, also where find() is called; the Devices
+// it hands out are immutable and shared.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -97,6 +101,14 @@ class DeviceTable {
   };
   [[nodiscard]] std::shared_ptr<const Device> find(std::span<const Key> members) const;
   [[nodiscard]] std::size_t size() const { return by_number_.size(); }
+
+  // Those that may be forgotten: outdated ones that nobody has, but for the newest `keep` of all
+  // outdated ones. Never the one with the greatest number while `keep` is not 0, so that no number
+  // is used twice. Looks at all of them.
+  [[nodiscard]] std::vector<std::uint64_t> forgettable(
+      const std::function<bool(const Device&)>& outdated, std::size_t keep) const;
+  // Unless somebody has got it meanwhile.
+  void forget(std::uint64_t number);
 
  private:
   std::uint32_t salt_;

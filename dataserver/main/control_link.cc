@@ -387,6 +387,7 @@ control::Heartbeat ControlLink::heartbeat() {
     const MutexLock lock(mutex_);
     complaint_.clear();  // it has accepted us
   }
+  tell_late_changes();
   const CounterTotals total = parts_.counters.total();
   const OwnWork own{
       .streams = parts_.counters.take_streams(),
@@ -510,16 +511,28 @@ IoRing& ControlLink::ring_of(const layout::ObjectId& object) {
 
 // An answer that lets go of `token` when it is given.
 template <class T>
-ControlLink::Answer<T> ControlLink::held(WritesInFlight::Token token, Answer<T> done) {
+ControlLink::Answer<T> ControlLink::held(ChangesUnderWay::Token token, Answer<T> done) {
   return [token = std::move(token), done = std::move(done)](Result<T> result) mutable {
     token.reset();
     done(std::move(result));
   };
 }
 
+ChangesUnderWay::Token ControlLink::enter_change(const layout::ObjectId& object) {
+  return changes_.enter(object, control::epoch_of(joined_.load()));
+}
+
+// With each heartbeat.
+void ControlLink::tell_late_changes() {
+  for (const ChangesUnderWay::Change& change : changes_.take_late()) {
+    late_log_.warn("event=change_late object={} mds_epoch={} a cut, hole or allocation takes long",
+                   layout::to_string(change.object), change.epoch);
+  }
+}
+
 void ControlLink::on_truncate(control::Truncate request, Answer<control::ObjectStat> done) {
   ring_of(request.object).post([this, request, done = std::move(done)]() mutable {
-    auto cut = held<ObjectStat>(changes_.enter(),
+    auto cut = held<ObjectStat>(enter_change(request.object),
                                 [done = std::move(done)](Result<ObjectStat> found) mutable {
                                   done(answer_of(std::move(found)));
                                 });
@@ -602,13 +615,14 @@ void ControlLink::on_allocate(control::Allocate request, Answer<void> done) {
   const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
     parts_.chain.store().allocate(range.object, range.offset, range.length,
-                                  held<void>(changes_.enter(), std::move(done)));
+                                  held<void>(enter_change(range.object), std::move(done)));
   });
 }
 
 void ControlLink::on_allocate_share(control::AllocateShare request, Answer<void> done) {
   ring_of(request.range.object).post([this, request, done = std::move(done)]() mutable {
-    allocate_share(parts_.chain.store(), request, held<void>(changes_.enter(), std::move(done)));
+    allocate_share(parts_.chain.store(), request,
+                   held<void>(enter_change(request.range.object), std::move(done)));
   });
 }
 
@@ -622,7 +636,7 @@ void ControlLink::on_punch(control::Punch request, Answer<void> done) {
   const control::Range& range = request.range;
   ring_of(range.object).post([this, range, done = std::move(done)]() mutable {
     parts_.chain.store().punch(range.object, range.offset, range.length,
-                               held<void>(changes_.enter(), std::move(done)));
+                               held<void>(enter_change(range.object), std::move(done)));
   });
 }
 

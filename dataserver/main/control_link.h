@@ -32,6 +32,7 @@
 
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/addresses.h"
+#include "dataserver/main/changes_under_way.h"
 #include "dataserver/main/config.h"
 #include "dataserver/main/read_ahead.h"
 #include "dataserver/main/store_chain.h"
@@ -44,6 +45,7 @@
 #include "dataserver/ring/writes_in_flight.h"
 #include "dataserver/store/state_file.h"
 #include "dataserver/store/store_directory.h"
+#include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/client.h"
 #include "rpc/control/options.h"
@@ -178,7 +180,10 @@ class ControlLink final : public rpc::control::ClientEvents,
   void fence(const std::vector<rpc::control::Fence>& fences, Changes changes, Answer<void> done);
   void fence_and_changes(std::vector<rpc::control::Fence> fences, Answer<void> done);
   template <class T>
-  [[nodiscard]] static Answer<T> held(WritesInFlight::Token token, Answer<T> done);
+  [[nodiscard]] static Answer<T> held(ChangesUnderWay::Token token, Answer<T> done);
+  // A change of that object by the run that this one is registered at.
+  [[nodiscard]] ChangesUnderWay::Token enter_change(const layout::ObjectId& object);
+  void tell_late_changes();
   // All that were asked for since the worker looked last: one sync serves them.
   void fence_asked();
   // Calls back when the store is settled, or with an error after so many more looks.
@@ -208,7 +213,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   std::vector<Answer<void>> fences_answers_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
-  WritesInFlight changes_;  // by the metadata server: truncates, allocations, holes
+  ChangesUnderWay changes_;
+  LogLimit late_log_;
 };
 
 }  // namespace weft::ds

@@ -120,7 +120,7 @@ struct DataServerReport {
   std::vector<RepairReport> repairs;       // of its objects, under way
   // "serving", "draining", "drained", "removing"; "replacing" when it is gone for too long.
   std::string duty;
-  std::uint64_t objects_left = 0;       // to be moved off it, unless serving
+  std::uint64_t objects_left = 0;       // to be moved off it, about, unless serving
   std::uint64_t objects_moved = 0;      // since that began, in this process
   std::uint64_t moved_bytes = 0;        // sizes of the files
   std::uint64_t move_remaining_ms = 0;  // at the rate so far; 0: not known

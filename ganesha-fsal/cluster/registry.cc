@@ -363,6 +363,7 @@ ServerView Registry::view_of(const ServerRecord& record) const {
   };
   view.seen = true;
   view.connected = live.connected;
+  view.runs_fenced = live.runs_fenced || !run_fence();
   view.silence = since(live.heard);
   view.uptime = since(live.registered);
   view.boot = live.boot;

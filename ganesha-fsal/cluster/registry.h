@@ -2,9 +2,9 @@
 // of them.
 //
 // Durable, in the metadata store: for each data server its id, its store's identity, its name,
-// failure domain and addresses; every device ever given out; fences that a data server has not
-// acknowledged. Ids and device numbers are never used twice. Live, and gone with the process:
-// connection, heartbeats, load, counters.
+// failure domain and addresses; devices; fences that a data server has not acknowledged. Ids and
+// device numbers are never used twice. Live, and gone with the process: connection, heartbeats,
+// load, counters.
 //
 // A data server is up while its heartbeats arrive, suspect when they are overdue, down when it has
 // been silent for longer, and down until it has first been heard. It is not up, nor here, before it
@@ -23,6 +23,11 @@
 // For one not heard since this process started, the lease counts from the start, and is the longest
 // that was ever given. The margin on top, 5 % and 2 s, is for clocks that run differently: theirs
 // may be slow by that much against ours.
+//
+// A device is outdated when one of its servers has other addresses now, or is gone. Nobody gets it
+// any more, and clients that have it are answered. When a device is made, outdated ones beyond the
+// newest kOutdatedDevices are forgotten in the same transaction, but for those that somebody has:
+// each grant has the devices that its layouts name (files/grants.h).
 //
 // A store that is not in the state it was accepted in last, or comes while another process serves
 // with it, is refused (registry_stores.cc); repair/readmission.h has what becomes of the former.
@@ -106,6 +111,7 @@ struct ServerView {
   layout::ServerState state = layout::ServerState::kDown;
   bool seen = false;                     // registered since the metadata server started
   bool connected = false;                // registered on a connection that is open
+  bool runs_fenced = false;              // Registry::runs_fenced()
   std::chrono::milliseconds silence{0};  // since its last heartbeat; meaningless unless seen
   std::chrono::milliseconds uptime{0};   // since it registered with its present boot
   std::uint64_t boot = 0;
@@ -227,6 +233,7 @@ class Registry {
   [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
 
   // --- devices ---
+  static constexpr std::size_t kOutdatedDevices = 1000;  // that are kept though nobody has them
   // The device of these data servers in this order at their present addresses; made, durably, when
   // there is none yet. kLayoutUnavailable: one of them was never registered.
   [[nodiscard]] Result<std::shared_ptr<const layout::Device>> device_for(
@@ -234,7 +241,7 @@ class Registry {
   // The same, but never makes one: nullptr when there is none.
   [[nodiscard]] std::shared_ptr<const layout::Device> known_device(
       std::span<const std::uint32_t> ds_ids) const;
-  // nullptr: no such device, or of another store (salt).
+  // nullptr: no such device, one that was forgotten, or of another store (salt).
   [[nodiscard]] std::shared_ptr<const layout::Device> device(const layout::DeviceId& id) const;
   [[nodiscard]] layout::DeviceId device_id(std::uint8_t fsal, std::uint16_t export_id,
                                            const layout::Device& device) const;
@@ -302,6 +309,8 @@ class Registry {
       WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
   [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
+  [[nodiscard]] std::vector<std::uint64_t> forgettable_devices() const;
+  [[nodiscard]] bool is_outdated_locked(const layout::Device& device) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] layout::Candidate candidate_of(const ServerRecord& record) const
       WEFT_REQUIRES(mutex_);

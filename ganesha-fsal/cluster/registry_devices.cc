@@ -55,16 +55,36 @@ Result<std::shared_ptr<const layout::Device>> Registry::device_for(
   if (!wanted) return pass(wanted);
   if (auto known = existing(*wanted)) return known;
   if (auto valid = layout::validate(*wanted); !valid) return pass(valid);
+  const std::vector<std::uint64_t> forgotten = forgettable_devices();
   auto kept = store_.run([&](Transaction& tx) -> Result<> {
     tx.put(cluster_keys::device(wanted->number), layout::encode_device(*wanted));
+    for (const std::uint64_t number : forgotten) tx.erase(cluster_keys::device(number));
     return {};
   });
   if (!kept) return pass(kept);
-  spdlog::info("event=device_made number={} servers={}", wanted->number, wanted->members.size());
+  spdlog::info("event=device_made number={} servers={} forgotten={}", wanted->number,
+               wanted->members.size(), forgotten.size());
   const MutexLock lock(mutex_);
+  for (const std::uint64_t number : forgotten) devices_.forget(number);
   const std::uint64_t number = wanted->number;
   if (auto added = devices_.add(std::move(*wanted)); !added) return pass(added);
   return devices_.find(number);
+}
+
+std::vector<std::uint64_t> Registry::forgettable_devices() const {
+  const MutexLock lock(mutex_);
+  return devices_.forgettable([this](const layout::Device& device)
+                                  WEFT_REQUIRES(mutex_) { return is_outdated_locked(device); },
+                              kOutdatedDevices);
+}
+
+bool Registry::is_outdated_locked(const layout::Device& device) const {
+  return std::ranges::any_of(device.members,
+                             [this](const layout::DeviceMember& member) WEFT_REQUIRES(mutex_) {
+                               const auto found = servers_.find(member.ds_id);
+                               return found == servers_.end() ||
+                                      found->second.address_generation != member.address_generation;
+                             });
 }
 
 std::shared_ptr<const layout::Device> Registry::known_device(

@@ -144,6 +144,7 @@ Result<FileData::Granted> FileData::make_layout(const LayoutRequest& request) {
   }
   const auto device = registry.device_for(servers->ds_ids);
   if (!device) return failed(device);
+  parts_.layouts.names(request.file, request.client, request.access, *device);
   const auto epoch = parts_.fencer.epoch_for(request.client);
   if (!epoch) return failed(epoch);
 
@@ -180,6 +181,21 @@ bool FileData::keep(const LayoutRequest& request, std::span<const std::uint32_t>
               : parts_.layouts.keeps(request.file, request.client);
 }
 
+// Of a file with one copy. A data server that has not fenced earlier runs yet may serve for the
+// lease that it has of them, and carry out later what they sent: over newer bytes of whoever writes
+// under a layout of ours. With several copies whoever is written is here, and so has fenced them
+// (Mirrors::check_here()).
+Result<> FileData::earlier_runs_over(layout::Access access, const layout::LayoutMap& map) const {
+  if (access != layout::Access::kReadWrite) return {};
+  for (const std::uint32_t ds_id : servers_of(map)) {
+    if (parts_.cluster.registry().runs_fenced(ds_id)) continue;
+    return fail(
+        Errc::kLayoutTryLater,
+        fmt::format("data server {} may carry out yet what was sent before the restart", ds_id));
+  }
+  return {};
+}
+
 Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
                                           const layout::PlacementPolicy& policy) {
   const auto refuse = [this](const Error& error) -> std::unexpected<Error> {
@@ -202,6 +218,9 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
   if (begun->map.copies.size() == 1) {
     if (const auto down = parts_.cluster.registry().down_of(begun->map); !down.empty()) {
       return refuse({Errc::kLayoutTryLater, fmt::format("data server {} is down", down.front())});
+    }
+    if (auto over = earlier_runs_over(request.access, begun->map); !over) {
+      return refuse(over.error());
     }
   }
   // The hold and the grant come first: whoever fences or recalls from here on knows of us, and

@@ -332,6 +332,8 @@ class FileData {
   [[nodiscard]] Result<> empty(const Credentials& who, FileId file, ClientId client);
   [[nodiscard]] Result<InodeAttributes> set_size(const Credentials& who, FileId file,
                                                  const AttributeChange& change);
+  [[nodiscard]] Result<> earlier_runs_over(layout::Access access,
+                                           const layout::LayoutMap& map) const;
   // Of a grant that is recorded: its layout may be made.
   [[nodiscard]] Result<> may_hand_out(const LayoutRequest& request,
                                       const layout::LayoutMap& map) const;

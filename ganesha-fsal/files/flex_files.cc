@@ -54,6 +54,7 @@ Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& reques
     auto device = registry.device_for({&ds_id, 1});
     if (!device) return pass(device);
     named.push_back(ds_id);
+    parts_.layouts.names(request.file, request.client, request.access, *device);
     return layout::pack(registry.device_id(request.fsal, request.export_id, **device));
   };
   auto made = flex_layout(view.map, view.leads, grant, servers);

@@ -35,6 +35,16 @@ void FileGrants::add(ClientId client, Access access, Clock::time_point now) {
   ++grant.segments;
 }
 
+void FileGrants::names(ClientId client, Access access,
+                       std::shared_ptr<const layout::Device> device) {
+  const auto it = grants_.find({client, access});
+  if (it == grants_.end()) return;
+  auto& devices = it->second.devices;
+  if (std::ranges::find(devices, device) != devices.end()) return;
+  if (devices.size() == kMostDevices) devices.erase(devices.begin());
+  devices.push_back(std::move(device));
+}
+
 FileGrants::Grants::iterator FileGrants::erase(Grants::iterator at) {
   if (at->second.writes()) --writers_;
   if (at->second.state == GrantState::kRecalled) --recalled_;

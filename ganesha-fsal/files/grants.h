@@ -21,12 +21,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "layout/device_table.h"
 #include "layout/handle.h"
 
 namespace weft::mds {
@@ -49,6 +51,9 @@ struct Grant {
   std::optional<Clock::time_point> deadline;  // of the recall
   std::string reason;                         // of the recall
   bool others_wait = true;  // while it is recalled nobody gets a new layout of the file
+  // What its layouts name, so that clients that ask for them are answered (Registry); the last
+  // FileGrants::kMostDevices.
+  std::vector<std::shared_ptr<const layout::Device>> devices;
 
   [[nodiscard]] bool writes() const { return access == layout::Access::kReadWrite; }
 };
@@ -77,6 +82,9 @@ class FileGrants {
  public:
   // One more segment. A recalled grant stays recalled: the recall covers the new segment too.
   void add(ClientId client, layout::Access access, Clock::time_point now);
+
+  // A segment that was added names this device. Nothing if the grant is gone.
+  void names(ClientId client, layout::Access access, std::shared_ptr<const layout::Device> device);
 
   // One segment less. Returns true when the client holds nothing of the file any more. A segment
   // that was never recorded (granted before a restart) is no error.
@@ -112,7 +120,8 @@ class FileGrants {
   [[nodiscard]] std::size_t size() const { return grants_.size(); }
   // What a grant takes of memory at most, recalled for a reason of up to kMostReason bytes.
   [[nodiscard]] static constexpr std::size_t grant_bytes() {
-    return sizeof(Grants::value_type) + kNodeBytes + kMostReason;
+    return sizeof(Grants::value_type) + kNodeBytes + kMostReason +
+           kMostDevices * sizeof(std::shared_ptr<const layout::Device>);
   }
   [[nodiscard]] std::size_t recalled() const { return recalled_; }
   // Whether it would be in the way of another: it conflicts with those that are recalled.
@@ -122,6 +131,8 @@ class FileGrants {
   using Key = std::pair<ClientId, layout::Access>;
   using Grants = std::map<Key, Grant>;
   static constexpr std::size_t kMostReason = 64;
+  // A client that holds one layout names as many as the file has copies, or one.
+  static constexpr std::size_t kMostDevices = 4;
   Grants::iterator erase(Grants::iterator at);
   // At least so many segments.
   [[nodiscard]] bool layouts_of(layout::Access access, std::uint32_t least) const;

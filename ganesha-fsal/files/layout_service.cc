@@ -57,6 +57,11 @@ Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access a
   });
 }
 
+void LayoutService::names(FileId file, ClientId client, layout::Access access,
+                          std::shared_ptr<const layout::Device> device) {
+  FileTable::Changing(files_, file)->layouts.grants.names(client, access, std::move(device));
+}
+
 // What the client holds of the file besides decides: one stateid stands for all of it.
 bool LayoutService::keep(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids) {
   const FileTable::Looking record(files_, file);

@@ -106,6 +106,9 @@ class LayoutService {
   // something is fenced, kLayoutTryLater while too many are out.
   [[nodiscard]] Result<bool> grant(FileId file, ClientId client, layout::Access access);
 
+  // What a segment that was granted just now names.
+  void names(FileId file, ClientId client, layout::Access access,
+             std::shared_ptr<const layout::Device> device);
   // Of a segment that was granted just now and names these data servers, all of which are here:
   // whether the client is to keep it when it closes the file.
   [[nodiscard]] bool keep(FileId file, ClientId client, std::span<const std::uint32_t> ds_ids);

@@ -190,8 +190,7 @@ bool Mover::turn() {
 // True: there may be more to begin at once.
 bool Mover::leave(std::uint32_t ds_id, Round& round) {
   const Server* const server = round.find(ds_id);
-  if (server == nullptr || server->reach == Reach::kWait) return false;
-  if (server->reach == Reach::kGone && !parts_.lapse(ds_id)) return false;
+  if (server == nullptr) return false;
   bool due = false;
   {
     const MutexLock lock(mutex_);
@@ -199,6 +198,9 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
     if (fresh) spdlog::info("event=leaving ds={} duty={}", ds_id, to_string(server->duty));
     due = parts_.clock.now() >= it->second.look_at;
   }
+  const bool counting = count_first(ds_id);
+  if (server->reach == Reach::kWait) return counting;
+  if (server->reach == Reach::kGone && !parts_.lapse(ds_id)) return counting;
   if (due && !full(round)) look_through(ds_id, round);
   if (server->duty == Duty::kRemoving) {
     const auto any = parts_.names.objects_of(ds_id, std::nullopt, 1);
@@ -211,14 +213,37 @@ bool Mover::leave(std::uint32_t ds_id, Round& round) {
   }
   const MutexLock lock(mutex_);
   const auto it = sources_.find(ds_id);
-  return it != sources_.end() && it->second.look_at == Clock::time_point{};
+  return counting || (it != sources_.end() && it->second.look_at == Clock::time_point{});
+}
+
+bool Mover::count_first(std::uint32_t ds_id) {
+  std::optional<layout::ObjectId> after;
+  {
+    const MutexLock lock(mutex_);
+    const Source& source = sources_[ds_id];
+    if (source.counted) return false;
+    after = source.counted_to;
+  }
+  const auto page = parts_.names.objects_of(ds_id, after, parts_.limits.count_page);
+  if (!page) {
+    spdlog::error("event=objects_unread ds={} error=\"{}\"", ds_id, page.error().describe());
+    return true;
+  }
+  const MutexLock lock(mutex_);
+  Source& source = sources_[ds_id];
+  source.count.objects += page->size();
+  if (!page->empty()) source.counted_to = page->back();
+  source.counted = page->size() < parts_.limits.count_page;
+  return !source.counted;
 }
 
 void Mover::look_through(std::uint32_t ds_id, Round& round) {
   std::optional<layout::ObjectId> after;
   {
     const MutexLock lock(mutex_);
-    after = sources_[ds_id].after;
+    Source& source = sources_[ds_id];
+    after = source.after;
+    if (!after) source.passing = {.objects = 0, .moved = source.moved};
   }
   const auto page = parts_.names.objects_of(ds_id, after, parts_.limits.page);
   if (!page) {
@@ -226,6 +251,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
     return;
   }
   bool whole = true;
+  std::uint64_t passed = 0;
   const Server* const server = round.find(ds_id);
   const bool lost = server->duty == Duty::kRemoving && server->reach == Reach::kGone;
   std::vector<Chosen> chosen;
@@ -239,6 +265,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
       break;
     }
     after = object;
+    ++passed;
   }
   for (const Chosen& failed : begin_all(std::move(chosen), ds_id, round)) {
     if (failed.begun || is_overtaken(failed.begun.error())) continue;
@@ -247,10 +274,13 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
   const MutexLock lock(mutex_);
   Source& source = sources_[ds_id];
   source.after = after;
+  source.passing.objects += passed;
   source.look_at = {};
   if (!whole || page->size() == parts_.limits.page) return;
   // The end of the list: from the beginning again, by and by.
   source.after.reset();
+  source.count = source.passing;
+  source.counted = true;
   source.look_at = parts_.clock.now() + parts_.limits.look_every;
   source.stuck = std::exchange(source.found, {});
 }
@@ -260,27 +290,34 @@ void Mover::note_stuck(std::uint32_t ds_id, const std::string& why) {
   ++sources_[ds_id].found[why];
 }
 
-Result<std::vector<Mover::Leaving>> Mover::leaving() const {
+std::vector<Mover::Leaving> Mover::leaving() const {
   std::vector<Leaving> out;
   for (const std::uint32_t ds_id : sources(parts_.servers())) {
-    auto objects = parts_.names.objects_of(ds_id, std::nullopt, kMostCounted);
-    if (!objects) return pass(objects);
     Leaving& at = out.emplace_back();
     at.ds_id = ds_id;
-    at.left = objects->size();
-    at.drained = objects->empty();
+    at.left = 1;  // at least, as long as it is not known
     const MutexLock lock(mutex_);
     const auto it = sources_.find(ds_id);
     if (it == sources_.end()) continue;
-    at.moved = it->second.moved;
-    at.moved_bytes = it->second.moved_bytes;
-    at.stuck = it->second.stuck;
+    const Source& source = it->second;
+    at.drained = source.counted && source.count.objects == 0;
+    at.left = left_of(source);
+    at.moved = source.moved;
+    at.moved_bytes = source.moved_bytes;
+    at.stuck = source.stuck;
     if (at.moved == 0) continue;
-    const auto so_far = std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() -
-                                                                              it->second.since);
+    const auto so_far =
+        std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() - source.since);
     at.remaining = so_far * at.left / at.moved;
   }
   return out;
+}
+
+// What was moved stays in the list until its object is removed: the last ones count as one.
+std::uint64_t Mover::left_of(const Source& source) {
+  if (source.counted && source.count.objects == 0) return 0;
+  const std::uint64_t moved = source.moved - source.count.moved;
+  return source.count.objects > moved ? source.count.objects - moved : 1;
 }
 
 }  // namespace weft::mds

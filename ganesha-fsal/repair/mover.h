@@ -40,6 +40,10 @@
 // are as full as each other (layout/balance.h). It is not durable: a restart of this server ends
 // it, but for the moves that have begun.
 //
+// How many objects are left at a data server the thread below counts: page by page when it begins
+// to leave that one, and anew each time it gets to the end of its list. In between it takes off
+// what it has moved. So whoever asks costs nothing, however much is left.
+//
 // Threading: any thread. A thread of its own decides what is done; the steps of what is under way,
 // and what begins, are done beside each other, by Limits::threads each, which block. Parts are
 // called from these. The copying is done by the data servers themselves, several at once, under the
@@ -82,8 +86,9 @@ class Mover {
     std::uint64_t bytes = 256U << 20;
     std::size_t large_at_once = 32;
     unsigned large_per_server = 8;
-    std::size_t known = 65'536;  // moves in memory: most of them are of objects that linger
-    std::size_t page = 512;      // of a data server's objects, looked at in one round
+    std::size_t known = 65'536;     // moves in memory: most of them are of objects that linger
+    std::size_t page = 512;         // of a data server's objects, looked at in one round
+    std::size_t count_page = 8192;  // of them, counted in one round
     std::uint64_t direct_bytes = 64U << 10;  // files of at most so many bytes are moved directly
     std::size_t direct = 128;  // of them in one transaction: nobody can write them meanwhile
     std::size_t batches = 2;   // such, at once
@@ -122,14 +127,13 @@ class Mover {
   // How far a data server is with being left.
   struct Leaving {
     std::uint32_t ds_id = 0;
-    bool drained = false;                        // nothing is left there
-    std::uint64_t left = 0;                      // objects, counted up to kMostCounted
+    bool drained = false;                        // nothing was left there when it was counted last
+    std::uint64_t left = 0;                      // objects, about; 0 only if it is drained
     std::uint64_t moved = 0;                     // since it began, in this process
     std::uint64_t moved_bytes = 0;               // of the files' sizes
     std::chrono::milliseconds remaining{0};      // at the rate so far; 0: not known
     std::map<std::string, std::uint64_t> stuck;  // why, and how many objects, the last time round
   };
-  static constexpr std::size_t kMostCounted = 100'000;
 
   struct RebalanceState {
     bool running = false;
@@ -164,8 +168,8 @@ class Mover {
   void look_now();
   // Moves off it that are being filled are given up.
   void give_up(std::uint32_t ds_id);
-  // Of those that are being left now.
-  [[nodiscard]] Result<std::vector<Leaving>> leaving() const;
+  // Of those that are being left now. Asks nothing of the namespace.
+  [[nodiscard]] std::vector<Leaving> leaving() const;
   [[nodiscard]] std::uint64_t moved() const;  // objects, in all
 
   // Until fullest and emptiest are no more than `within` (a part of their space) apart, or nothing
@@ -181,9 +185,18 @@ class Mover {
   bool turn();
 
  private:
+  // Of the objects that one has. What is moved after it was begun is taken off.
+  struct Count {
+    std::uint64_t objects = 0;
+    std::uint64_t moved = 0;  // Source::moved when it was begun
+  };
   struct Source {
     Clock::time_point since;
-    std::optional<layout::ObjectId> after;  // where the list goes on
+    Count count;                                 // the last that is whole, or the first
+    bool counted = false;                        // it is whole
+    std::optional<layout::ObjectId> counted_to;  // of the first
+    Count passing;                               // this time through the list
+    std::optional<layout::ObjectId> after;       // where the list goes on
     Clock::time_point look_at{};
     std::uint64_t moved = 0;
     std::uint64_t moved_bytes = 0;
@@ -299,6 +312,9 @@ class Mover {
 
   [[nodiscard]] std::vector<std::uint32_t> sources(const std::vector<Server>& servers) const;
   bool leave(std::uint32_t ds_id, Round& round);
+  // The next page of the first count. True: it goes on.
+  bool count_first(std::uint32_t ds_id);
+  [[nodiscard]] static std::uint64_t left_of(const Source& source);
   void look_through(std::uint32_t ds_id, Round& round);
   void note_stuck(std::uint32_t ds_id, const std::string& why);
   // mover_balance.cc

@@ -18,6 +18,8 @@ ServerName name_of(const ServerView& view) { return {view.record.id, view.record
 
 namespace {
 
+constexpr std::size_t kMostCounted = 100'000;  // objects, for one who begins to drain
+
 MaintenanceReport about(std::string action, const ServerView& view) {
   MaintenanceReport report{.action = std::move(action)};
   report.server = name_of(view);
@@ -33,7 +35,7 @@ Result<> set_duty(MetadataServer& server, const ServerView& view, Duty duty) {
 }
 
 Result<std::size_t> objects_at(MetadataServer& server, std::uint32_t ds_id) {
-  auto objects = server.names().objects_of(ds_id, std::nullopt, Mover::kMostCounted);
+  auto objects = server.names().objects_of(ds_id, std::nullopt, kMostCounted);
   if (!objects) return pass(objects);
   return objects->size();
 }
@@ -283,10 +285,8 @@ std::optional<RebalanceReport> rebalance_report(MetadataServer& server) {
                          .spread_before = state.spread_before};
 }
 
-Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports) {
-  auto leaving = server.repairs().mover().leaving();
-  if (!leaving) return pass(leaving);
-  for (const Mover::Leaving& from : *leaving) {
+void add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports) {
+  for (const Mover::Leaving& from : server.repairs().mover().leaving()) {
     const auto at = std::ranges::find(reports, from.ds_id, &DataServerReport::id);
     if (at == reports.end()) continue;
     if (at->duty == to_string(Duty::kServing)) at->duty = "replacing";
@@ -299,7 +299,6 @@ Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& repo
       at->stuck.push_back({count, why});
     }
   }
-  return {};
 }
 
 std::optional<MovingReport> moving_report(MetadataServer& server, FileId file) {

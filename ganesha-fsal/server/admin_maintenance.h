@@ -34,7 +34,7 @@ void add_maintenance(MetadataServer& server, admin::Table& table);
 [[nodiscard]] std::optional<RebalanceReport> rebalance_report(MetadataServer& server);
 
 // Fills in how far data servers are with being left.
-[[nodiscard]] Result<> add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports);
+void add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports);
 
 // Nothing unless a data server takes another's place in the file's map.
 [[nodiscard]] std::optional<MovingReport> moving_report(MetadataServer& server, FileId file);

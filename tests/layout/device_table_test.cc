@@ -56,6 +56,34 @@ TEST_CASE("a device id never changes its meaning") {
   CHECK(table.size() == 2);
 }
 
+TEST_CASE("of outdated devices the newest are kept, and those that somebody has") {
+  DeviceTable table(7);
+  for (std::uint64_t number = 1; number <= 10; ++number) {
+    REQUIRE(table.add(device(number, static_cast<std::uint32_t>(number))));
+  }
+  const auto outdated = [](const Device& of) { return of.number != 3; };
+  using Numbers = std::vector<std::uint64_t>;
+  CHECK(table.forgettable(outdated, 9).empty());
+  CHECK(table.forgettable(outdated, 7) == Numbers{2, 1});
+  {
+    const auto had = table.find(2);
+    CHECK(table.forgettable(outdated, 7) == Numbers{1});
+  }
+  for (const std::uint64_t number : table.forgettable(outdated, 1)) table.forget(number);
+  CHECK(table.size() == 2);
+  CHECK(table.find(3) != nullptr);
+  CHECK(table.next_number() == 11);
+  const DeviceTable::Key gone[] = {{3, 9}, {4, 1}};
+  CHECK(table.find(gone) == nullptr);
+  const DeviceTable::Key kept[] = {{3, 10}, {4, 1}};
+  CHECK(table.find(kept)->number == 10);
+  table.forget(9);  // once more
+  CHECK(table.size() == 2);
+  const auto got = table.find(10);
+  table.forget(10);
+  CHECK(table.find(10) == got);
+}
+
 TEST_CASE("devices that make no sense are refused") {
   DeviceTable table(7);
   CHECK_FALSE(table.add({0, device(1).members}));

@@ -576,6 +576,44 @@ TEST_CASE("devices are made once, durably, and anew when an address changes") {
   CHECK_FALSE(f.registry->device_for({}));
 }
 
+TEST_CASE("of outdated devices the newest are kept, in memory and in the store") {
+  constexpr std::uint64_t kMost = Registry::kOutdatedDevices;
+  Fixture f;
+  const std::uint32_t id = f.add(1);
+  f.add(2);
+  const std::uint32_t other[] = {2};
+  const auto current = f.registry->device_for(other).value()->number;
+  const auto make = [&](std::uint64_t number) {
+    f.add(1, static_cast<std::uint16_t>(2000 + number));
+    return f.registry->device_for({&id, 1}).value();
+  };
+  auto granted = make(2);  // a layout names it
+  REQUIRE(granted->number == 2);
+  for (std::uint64_t number = 3; number <= kMost + 50; ++number) make(number);
+  const auto known = [&](std::uint64_t number) {
+    return f.registry->device({.fsal = 10, .export_id = 1, .salt = 77, .number = number}) !=
+           nullptr;
+  };
+  const auto check = [&] {
+    CHECK(known(current));
+    CHECK(known(granted->number));
+    for (std::uint64_t number = 3; number < 50; ++number) CHECK_FALSE(known(number));
+    for (std::uint64_t number = 50; number <= kMost + 50; ++number) CHECK(known(number));
+  };
+  check();
+  f.registry = f.open();  // as the store has it
+  check();
+  f.add(1, static_cast<std::uint16_t>(2000 + kMost + 50));
+  CHECK(f.registry->device_for({&id, 1}).value()->number == kMost + 50);
+  granted = f.registry->device({.fsal = 10, .export_id = 1, .salt = 77, .number = 2});
+  CHECK(make(kMost + 51)->number == kMost + 51);
+  CHECK(known(2));
+  CHECK_FALSE(known(50));
+  granted.reset();
+  CHECK(make(kMost + 52)->number == kMost + 52);
+  CHECK_FALSE(known(2));
+}
+
 TEST_CASE("fences wait for their data server, the greatest epoch wins") {
   Fixture f;
   f.add(1);

@@ -25,6 +25,27 @@ TEST_CASE("a client holds a file until it gave back every segment") {
   CHECK(grants.empty());
 }
 
+TEST_CASE("a grant has the devices that its layouts name, as long as it is there") {
+  const auto device = [](std::uint64_t number) {
+    return std::make_shared<const layout::Device>(layout::Device{.number = number, .members = {}});
+  };
+  FileGrants grants;
+  const auto first = device(1);
+  grants.names(1, Access::kRead, first);  // it has no grant
+  CHECK(first.use_count() == 1);
+  grants.add(1, Access::kRead, kStart);
+  grants.names(1, Access::kRead, first);
+  grants.names(1, Access::kRead, first);
+  CHECK(first.use_count() == 2);
+  // A client that asks again and again takes no more memory for that.
+  const std::vector later{device(2), device(3), device(4), device(5)};
+  for (const auto& one : later) grants.names(1, Access::kRead, one);
+  CHECK(first.use_count() == 1);
+  for (const auto& one : later) CHECK(one.use_count() == 2);
+  CHECK(grants.remove(1));
+  for (const auto& one : later) CHECK(one.use_count() == 1);
+}
+
 TEST_CASE("returning what nobody remembers is no error") {
   FileGrants grants;
   CHECK(grants.remove_segment(1, Access::kRead));

@@ -82,6 +82,73 @@ TEST_CASE_METHOD(Fixture, "a writer that dies with the metadata server loses no 
   check_clean();
 }
 
+// A data server has the lease of before, and what that run sent may be under way there: it would be
+// carried out over what is written under a layout of this run.
+TEST_CASE_METHOD(Fixture, "one copy is not written before what an earlier run sent has ended") {
+  policy.stripe_count = 2;
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  server->layouts().returned(f, 5, layout::Access::kReadWrite);
+  for (auto& one : servers) {
+    const std::lock_guard lock(one->mutex);
+    one->hold_fences = true;
+  }
+  ServerTest::restart();
+  for (auto& one : servers) REQUIRE(await_that([&] { return one->holds_fences(); }));
+  const auto refused = [this] {
+    const auto granted = grant(f, 5, layout::Access::kReadWrite);
+    return !granted && granted.error() == Errc::kLayoutTryLater;
+  };
+  CHECK(refused());
+  CHECK_FALSE(server->layouts().held_for_write(f));
+  CHECK(grant(f, 6, layout::Access::kRead));
+  servers[0]->let_fences_go();
+  await_up(1);
+  CHECK(refused());
+  servers[1]->let_fences_go();
+  await_up(2);
+  CHECK(grant(f, 5, layout::Access::kReadWrite));
+}
+
+TEST_CASE_METHOD(Fixture, "a cut of an earlier run is over before anything is written here") {
+  policy.stripe_count = 1;
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  server->layouts().returned(f, 5, layout::Access::kReadWrite);
+  const std::uint32_t at = (*names->layout(f))->copies[0].ds_ids[0];
+  FakeServer& disk = *servers[at - 1];
+  const auto set_size = [this](std::uint64_t size) {
+    AttributeChange change;
+    change.size = size;
+    return server->data().set_attributes(kSuperuser, f, change, 5);
+  };
+  REQUIRE(set_size(5000));
+  {
+    const std::lock_guard lock(disk.mutex);
+    disk.hold_cuts = true;
+    disk.hold_fences = true;
+  }
+  CHECK_FALSE(set_size(100));  // it is not answered in time, and is not over
+  REQUIRE(disk.cuts_held() == 1);
+  ServerTest::restart();
+  await_up(3 - at);
+  const auto refused = [this] { return !grant(f, 5, layout::Access::kReadWrite); };
+  REQUIRE(await_that([&] { return disk.holds_fences(); }));
+  CHECK(refused());
+  CHECK_FALSE(set_size(50));
+  server->data().catch_up();
+  CHECK(disk.cuts_held() == 1);  // nor is it asked for once more
+  CHECK(refused());
+  {
+    const std::lock_guard lock(disk.mutex);
+    disk.hold_cuts = false;
+  }
+  disk.let_go(0);
+  disk.let_fences_go();
+  await_up(at);
+  CHECK(grant(f, 5, layout::Access::kReadWrite));
+  CHECK(names->pending_truncates(10)->empty());
+  CHECK(disk.sizes[f] == 100);
+}
+
 // What it writes meanwhile could reach one copy before the hole and another after it.
 TEST_CASE_METHOD(Fixture, "a writer of before is fenced before a hole is made in several copies") {
   policy.stripe_count = 1;

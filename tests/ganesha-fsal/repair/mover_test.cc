@@ -27,7 +27,8 @@ TEST_CASE_METHOD(MoverTest, "a drained server ends empty, and no stripe had a co
   }
   CHECK(objects_at(2) == 0);
   CHECK(mover->moved() == 100);
-  const auto leaving = mover->leaving().value();
+  mover->turn();
+  const auto leaving = mover->leaving();
   REQUIRE(leaving.size() == 1);
   CHECK(leaving[0].drained);
   CHECK(leaving[0].stuck.empty());
@@ -179,7 +180,7 @@ TEST_CASE_METHOD(MoverTest, "one that stays away is replaced, unless more are aw
   lose(4, 31min);
   mover->turn();
   CHECK(names->moves(0, 10)->empty());
-  CHECK(mover->leaving()->empty());
+  CHECK(mover->leaving().empty());
   known[4].candidate.domain = "d3";
   mover->turn();
   CHECK(exclusions > 0);  // before anything is filled: filling asks all current copies
@@ -205,7 +206,7 @@ TEST_CASE_METHOD(MoverTest, "what cannot be moved is told, with the reason") {
   for (const std::uint32_t id : {5U, 6U}) known[id].candidate.domain = "d1";
   make();
   for (int i = 0; i < 5; ++i) mover->turn();
-  const auto leaving = mover->leaving().value();
+  const auto leaving = mover->leaving();
   REQUIRE(leaving.size() == 1);
   CHECK(leaving[0].left == 2);
   CHECK(leaving[0].stuck.size() == 2);
@@ -220,6 +221,61 @@ TEST_CASE_METHOD(MoverTest, "what cannot be moved is told, with the reason") {
   }
   CHECK_FALSE(layout::seat_of(**names->layout(f), 3));
   CHECK(layout::seat_of(**names->layout(alone), 3));
+}
+
+TEST_CASE_METHOD(MoverTest, "who asks how far a server is with being left lists no objects") {
+  for (int i = 0; i < 10; ++i) layout_of(file(kRootFileId, "f" + std::to_string(i)), {1});
+  drain(1);
+  limits.at_once = 0;  // so that its list is not gone through
+  limits.count_page = 4;
+  make();
+  const auto told = [this] {
+    const auto leaving = mover->leaving();
+    REQUIRE(leaving.size() == 1);
+    return std::pair(leaving[0].left, leaving[0].drained);
+  };
+  CHECK(told() == std::pair(1UL, false));  // at least: nothing was counted yet
+  for (const std::uint64_t counted : {4UL, 8UL, 10UL, 10UL}) {
+    mover->turn();
+    CHECK(told() == std::pair(counted, false));
+    CHECK(told() == std::pair(counted, false));
+  }
+  // What the namespace has since is not looked at, and is counted with the list.
+  layout_of(file(kRootFileId, "later"), {1});
+  CHECK(told() == std::pair(10UL, false));
+  mover->turn();
+  CHECK(told() == std::pair(10UL, false));
+  limits.at_once = 512;
+  make();
+  for (int i = 0; i < 3; ++i) mover->turn();
+  CHECK(told() == std::pair(11UL, false));
+}
+
+TEST_CASE_METHOD(MoverTest, "what is left is what was counted, less what has moved since") {
+  for (int i = 0; i < 10; ++i) layout_of(file(kRootFileId, "f" + std::to_string(i)), {1});
+  drain(1);
+  limits.linger = 1h;  // so that the list stays as long
+  limits.look_every = 1h;
+  make();
+  mover->turn();
+  CHECK(mover->leaving().at(0).left == 10);
+  const auto left_after = [this](std::uint64_t moved) {
+    for (int i = 0; i < 20 && mover->leaving().at(0).moved < moved; ++i) {
+      mend_all();
+      mover->turn();
+    }
+    return mover->leaving().at(0).left;
+  };
+  CHECK(left_after(10) == 1);  // until their objects are removed
+  CHECK_FALSE(mover->leaving().at(0).drained);
+  CHECK(mover->moved() == 10);
+  limits.linger = {};
+  limits.look_every = {};
+  make();
+  CHECK(empties(1));
+  mover->turn();
+  CHECK(mover->leaving().at(0).drained);
+  CHECK(mover->leaving().at(0).left == 0);
 }
 
 TEST_CASE_METHOD(MoverTest, "no more at once than the limits say") {

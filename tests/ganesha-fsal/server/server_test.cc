@@ -273,6 +273,27 @@ TEST_CASE_METHOD(Assembled, "server: an unlinked file's layouts are recalled unl
   CHECK((grants[0].state == GrantState::kRecalled) == !open);
 }
 
+TEST_CASE_METHOD(Assembled, "server: a grant has the devices that its layout names") {
+  const bool flexible = GENERATE(false, true);
+  policy.type = flexible ? layout::LayoutType::kFlexFiles : layout::LayoutType::kFiles;
+  policy.stripe_count = flexible ? 1 : 2;
+  policy.copies = flexible ? 2 : 1;
+  if (flexible) policy.duplication = layout::Duplication::kClientSync;
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(grant(f, 5, Access::kReadWrite));
+  const auto grants = server->layouts().grants_of(f);
+  REQUIRE(grants.size() == 1);
+  CHECK(grants[0].devices.size() == (flexible ? 2 : 1));
+  const Registry& registry = server->cluster().registry();
+  for (const auto& device : grants[0].devices) {
+    CHECK(device->members.size() == (flexible ? 1 : 2));
+    layout::DeviceId id = registry.device_id(10, 1, *device);
+    CHECK(server->data().device_body(id, policy.type, std::nullopt));
+    id.number += 100;  // as of one that was forgotten
+    CHECK(server->data().device_body(id, policy.type, std::nullopt).error() == Errc::kNotFound);
+  }
+}
+
 TEST_CASE_METHOD(FileIoTest, "server: what is under way when it ends is answered") {
   REQUIRE(write(0, pattern(1000, 1)));
   server->start_background();
@@ -428,7 +449,11 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
   }
   SECTION("one that is told to leave") {
     REQUIRE(reports.ask(admin::Drain{"fake1"}));
+    CHECK(servers_told(reports).at(0).duty == "draining");  // what it has is not counted yet
+    CHECK(servers_told(reports).at(0).objects_left == 1);
+    server->repairs().mover().turn();
     CHECK(servers_told(reports).at(0).duty == "drained");  // it has nothing
+    CHECK(servers_told(reports).at(0).objects_left == 0);
     CHECK(servers_told(reports).at(1).duty == "serving");
     REQUIRE(reports.ask(admin::Undrain{"1"}));
     CHECK(servers_told(reports).at(0).duty == "serving");
@@ -437,6 +462,24 @@ TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
     servers[1]->disconnect();
     later = 11s;
     CHECK(await_that([&] { return servers_told(reports).at(1).state == DsState::kDown; }));
+  }
+  SECTION("one that has not ended what an earlier run sent") {
+    FakeServer& late = *servers[0];
+    {
+      const std::lock_guard lock(late.mutex);
+      late.hold_fences = true;
+    }
+    restart();
+    REQUIRE(await_that([&] { return late.holds_fences(); }));
+    const admin::Table now = make_admin_table(*server);
+    CHECK(servers_told(now).at(0).trouble.empty());
+    later = 6s;
+    const auto told = [&] { return servers_told(now).at(0).trouble.contains("event=change_late"); };
+    CHECK(await_that(told));
+    CHECK(servers_told(now).at(1).trouble.empty());
+    late.let_fences_go();
+    await_up(1);
+    CHECK_FALSE(told());
   }
   SECTION("one that was not heard since the start") {
     servers.clear();
