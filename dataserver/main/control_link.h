@@ -33,6 +33,7 @@
 #include "dataserver/load/sampler.h"
 #include "dataserver/main/addresses.h"
 #include "dataserver/main/config.h"
+#include "dataserver/main/dialer.h"
 #include "dataserver/main/read_ahead.h"
 #include "dataserver/main/store_chain.h"
 #include "dataserver/main/store_watch.h"
@@ -51,6 +52,7 @@
 #include "rpc/control/target_keys.h"
 #include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
+#include "rpc/control/try_addresses.h"
 
 namespace weft::ds {
 
@@ -161,6 +163,10 @@ class ControlLink final : public rpc::control::ClientEvents,
     done(parts_.chain.about_target(request.at));
   }
   void on_prefetch(rpc::control::Prefetch request, Answer<void> done);
+  void on_try_addresses(rpc::control::TryAddresses request,
+                        Answer<rpc::control::TriedAddresses> done) {
+    dialer_.try_all(request, std::move(done));
+  }
   void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
   void on_options(rpc::control::GetOptions request, Answer<rpc::control::Options> done);
   void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);
@@ -209,6 +215,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
   WritesInFlight changes_;  // by the metadata server: truncates, allocations, holes
+  Dialer dialer_;
 };
 
 }  // namespace weft::ds
