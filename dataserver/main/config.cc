@@ -161,7 +161,8 @@ Field prefetch_field(std::string key, ReadsAhead& into) {
 void add_segment_fields(std::vector<Field>& fields, SegmentOptions& segments) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   constexpr std::int64_t kMost = std::int64_t{64} << 30;  // the index is written as a whole
-  fields.push_back(number_field("segments.size", segments.size, 0, kMost, Kind::kBytes));
+  constexpr std::int64_t kLeast = kStripsInSegment * kStrip;
+  fields.push_back(size_or_none_field("segments.size", segments.size, kLeast, kMost));
   fields.push_back(
       number_field("segments.cache", segments.cache_bytes, 16 * kMiB, kMost, Kind::kBytes));
   fields.push_back(number_field("segments.best", segments.best, 1, SuccessorOptions::kMostRecent));
@@ -174,14 +175,10 @@ void add_segment_fields(std::vector<Field>& fields, SegmentOptions& segments) {
 Result<> check_segments(const DsConfig& config) {
   const SegmentOptions& segments = config.segments;
   if (!segments.on()) return {};
-  constexpr std::uint64_t kLeast = kStripsInSegment * kStrip;
   if (config.target || !config.parity.empty()) {
     return fail(Errc::kInvalid,
                 "segments.size is for objects in the folder of store.path: not with "
                 "store.target or store.parity");
-  }
-  if (segments.size < kLeast) {
-    return fail(Errc::kInvalid, fmt::format("segments.size must be 0, or at least {}", kLeast));
   }
   if (segments.best > segments.recent) {
     return fail(Errc::kInvalid, "segments.best must be at most segments.recent");

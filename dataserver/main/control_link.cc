@@ -100,6 +100,7 @@ void ControlLink::stop() {
     old = std::exchange(client_, nullptr);
   }
   if (old != nullptr) old->stop();
+  dialer_.stop();
   worker_.join();
 }
 
@@ -180,6 +181,7 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_target_keys);
   table.on(*this, &ControlLink::on_about_target);
   table.on(*this, &ControlLink::on_prefetch);
+  table.on(*this, &ControlLink::on_try_addresses);
   table.on(*this, &ControlLink::on_segments);
   table.on(*this, &ControlLink::on_options);
   return table;

@@ -34,6 +34,7 @@
 #include "dataserver/main/addresses.h"
 #include "dataserver/main/changes_under_way.h"
 #include "dataserver/main/config.h"
+#include "dataserver/main/dialer.h"
 #include "dataserver/main/read_ahead.h"
 #include "dataserver/main/store_chain.h"
 #include "dataserver/main/store_watch.h"
@@ -53,6 +54,7 @@
 #include "rpc/control/target_keys.h"
 #include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
+#include "rpc/control/try_addresses.h"
 
 namespace weft::ds {
 
@@ -163,6 +165,10 @@ class ControlLink final : public rpc::control::ClientEvents,
     done(parts_.chain.about_target(request.at));
   }
   void on_prefetch(rpc::control::Prefetch request, Answer<void> done);
+  void on_try_addresses(rpc::control::TryAddresses request,
+                        Answer<rpc::control::TriedAddresses> done) {
+    dialer_.try_all(request, std::move(done));
+  }
   void on_segments(rpc::control::GetSegments request, Answer<rpc::control::SegmentCounts> done);
   void on_options(rpc::control::GetOptions request, Answer<rpc::control::Options> done);
   void on_list(rpc::control::ListFrom from, Answer<rpc::control::Listed> done);
@@ -215,6 +221,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
   ChangesUnderWay changes_;
   LogLimit late_log_;
+  Dialer dialer_;
 };
 
 }  // namespace weft::ds

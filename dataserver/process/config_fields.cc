@@ -168,18 +168,25 @@ Field metrics_field(std::string key, std::optional<layout::NetAddress>& into, Re
           [&into] { return into ? layout::to_string(*into) : std::string(); }};
 }
 
-Field cache_size_field(std::string key, std::size_t& into) {
+Field size_or_none_field(std::string key, std::uint64_t& into, std::int64_t least,
+                         std::int64_t most) {
   return {std::move(key), Kind::kBytes,
-          [&into](const Value& value) -> Result<> {
-            constexpr std::int64_t kMost = std::int64_t{1} << 44;
-            const auto least = static_cast<std::int64_t>(BlockCache::kLeast);
-            if (value.number != 0 && (value.number < least || value.number > kMost)) {
-              return fail(Errc::kInvalid, fmt::format("must be 0, or from {} to {}", least, kMost));
+          [&into, least, most](const Value& value) -> Result<> {
+            if (value.number != 0 && (value.number < least || value.number > most)) {
+              return fail(Errc::kInvalid, fmt::format("must be 0, or from {} to {}",
+                                                      bound_text(least, Kind::kBytes),
+                                                      bound_text(most, Kind::kBytes)));
             }
-            into = static_cast<std::size_t>(value.number);
+            into = static_cast<std::uint64_t>(value.number);
             return {};
           },
           [&into] { return bytes_text(into); }};
+}
+
+Field cache_size_field(std::string key, std::size_t& into) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 44;
+  return size_or_none_field(std::move(key), into, static_cast<std::int64_t>(BlockCache::kLeast),
+                            kMost);
 }
 
 void add_emulated_disk_fields(std::vector<TomlField>& fields, EmulatedDiskOptions& into) {

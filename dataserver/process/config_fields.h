@@ -57,7 +57,10 @@ constexpr std::string_view kRdmaScheme = "rdma://";
 [[nodiscard]] TomlField metrics_field(std::string key, std::optional<layout::NetAddress>& into,
                                       ReadAddress read = &numeric_address);
 
-// 0, or from BlockCache::kLeast on.
+// Bytes: 0, or from least to most.
+[[nodiscard]] TomlField size_or_none_field(std::string key, std::uint64_t& into, std::int64_t least,
+                                           std::int64_t most);
+// cache.size: 0, or from BlockCache::kLeast on.
 [[nodiscard]] TomlField cache_size_field(std::string key, std::size_t& into);
 
 // store.emulated_disk.*: for benchmarks.

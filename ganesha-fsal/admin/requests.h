@@ -33,6 +33,7 @@
 #include "ganesha-fsal/admin/config_reports.h"
 #include "ganesha-fsal/admin/event_reports.h"
 #include "ganesha-fsal/admin/key_reports.h"
+#include "ganesha-fsal/admin/path_reports.h"
 #include "ganesha-fsal/admin/segment_reports.h"
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/base/assert.h"
@@ -121,6 +122,10 @@ using GetPolicy = OfPath<"policy", PolicyReport>;
 using GetKeys = Plain<"keys", true, KeysReport>;
 // What data servers' segments do. It waits for them, too.
 using GetSegments = Plain<"segments", true, SegmentsReport>;
+
+// Whether data servers reach each other: each connects to the addresses of all others that are
+// connected. It waits for them, too: some seconds when a firewall is silent.
+using GetPaths = Plain<"paths", true, PathsReport>;
 
 // Who has a lease. It looks at all layouts: apart from what only asks.
 using GetClients = Plain<"clients", true, ClientsReport>;

@@ -2,12 +2,16 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+#include <span>
+
 #include "ganesha-fsal/admin/reply_room.h"
 #include "ganesha-fsal/cluster/in_parallel.h"
 #include "ganesha-fsal/server/admin_maintenance.h"
 #include "rpc/control/options.h"
 #include "rpc/control/target_keys.h"
 #include "rpc/control/target_options.h"
+#include "rpc/control/try_addresses.h"
 
 namespace weft::mds {
 namespace {
@@ -146,6 +150,70 @@ Result<TargetsReport> targets(MetadataServer& server, const std::string& whom) {
   return report;
 }
 
+// Where one data server is to connect to.
+struct Way {
+  ServerName to;
+  layout::NetAddress address;
+};
+
+std::vector<Way> ways_from(const ServerView& from, const std::vector<ServerView>& data_servers) {
+  std::vector<Way> ways;
+  for (const ServerView& to : data_servers) {
+    if (to.record.id == from.record.id || !to.connected) continue;
+    for (const layout::NetAddress& address : to.record.addresses) {
+      ways.push_back({name_of(to), address});
+    }
+  }
+  return ways;
+}
+
+ServerPathsReport paths_from(MetadataServer& server, const ServerView& view,
+                             const std::vector<ServerView>& data_servers) {
+  ServerPathsReport report{.server = name_of(view), .broken = {}, .why = {}};
+  if (!view.connected) {
+    report.why = kNotConnected;
+    return report;
+  }
+  const std::vector<Way> ways = ways_from(view, data_servers);
+  while (report.tried < ways.size()) {
+    const auto next = std::span(ways).subspan(report.tried);
+    control::TryAddresses request;
+    for (const Way& way : next.first(std::min(next.size(), control::TryAddresses::kMost))) {
+      request.addresses.push_back(way.address);
+    }
+    const auto tried = server.cluster().ask(view.record.id, request);
+    if (!tried || tried->why.size() != request.addresses.size()) {
+      const bool too_old = !tried && tried.error() == Errc::kNotSupported;
+      report.why = too_old ? kTooOldForPaths : tried ? "its answer is odd" : why_not(tried.error());
+      return report;
+    }
+    for (std::size_t at = 0; at < tried->why.size(); ++at) {
+      if (tried->why[at].empty()) continue;
+      report.broken.push_back({next[at].to, layout::to_string(next[at].address), tried->why[at]});
+    }
+    report.tried += static_cast<std::uint32_t>(tried->why.size());
+  }
+  return report;
+}
+
+PathsReport paths(MetadataServer& server) {
+  const auto data_servers = server.cluster().registry().list();
+  PathsReport report;
+  report.servers.resize(data_servers.size());
+  in_parallel(data_servers.size(), kAtOnce, [&](std::size_t at) {
+    report.servers[at] = paths_from(server, data_servers[at], data_servers);
+  });
+  std::size_t room = kLongList;
+  for (ServerPathsReport& one : report.servers) {
+    if (one.broken.size() > room) {
+      one.broken.resize(room);
+      one.why = "one answer has no room for all of its broken paths";
+    }
+    room -= one.broken.size();
+  }
+  return report;
+}
+
 SegmentsReport segments(MetadataServer& server) {
   return {ask_each<ServerSegmentsReport>(
       server, server.cluster().registry().list(), control::GetSegments{},
@@ -164,6 +232,7 @@ void add_held(MetadataServer& server, admin::Table& table) {
   });
   table.on<admin::GetTargets>(
       [&server](const admin::GetTargets& request) { return targets(server, request.server); });
+  table.on<admin::GetPaths>([&server](auto&) { return paths(server); });
   table.on<admin::GetSegments>([&server](auto&) { return segments(server); });
 }
 

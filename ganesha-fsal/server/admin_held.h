@@ -1,5 +1,5 @@
 // What data servers hold that the metadata server asks them for: which cluster keys, for who
-// changes the key, which options, and what their segments do.
+// changes the key, which options, and what their segments do; and whether they reach each other.
 //
 // Threading: any thread.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace weft::mds {
 
-// GetKeys, GetServerOptions, GetTargets, GetSegments.
+// GetKeys, GetServerOptions, GetTargets, GetPaths, GetSegments.
 void add_held(MetadataServer& server, admin::Table& table);
 
 }  // namespace weft::mds

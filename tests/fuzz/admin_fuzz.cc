@@ -53,5 +53,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   report<ConfigReport>(line);
   report<ClientsReport>(line);
   report<ServersOptionsReport>(line);
+  report<PathsReport>(line);
   return 0;
 }

@@ -2,9 +2,9 @@
 """Makes the pages of the site that ./dev docs builds, as Markdown, in a folder.
 
 They are the pages of docs/ and CONTRIBUTING.md; the manual pages, which mandoc renders; and two
-reference pages, of all options and of all metrics, which are read from the sources: from the same
-tables and calls that the programs are made of. What cannot be read is an error, not a gap. So is
-a file that docs/walks.md names and that is not there, and a number of files that is wrong.
+reference pages: of all options, which is read from the manual pages, and of all metrics, which is
+read from the sources. What cannot be read is an error, not a gap. So is a file that docs/walks.md
+names and that is not there, and a number of files that is wrong.
 
 usage: docs.py FOLDER
 """
@@ -25,7 +25,6 @@ class Unreadable(Exception):
 
 # What the sources say.
 
-_CONSTANT = re.compile(r"constexpr\s+[\w:]+\s+(k\w+)\s*=\s*([^;]+);")
 _STRINGS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 # A call that counts, or two constants that are given to several such calls.
 _SHARED = r"_(?:cache|checksum)_\w+"  # of several programs: their prefix goes before it
@@ -73,134 +72,26 @@ def histograms() -> list[str]:
     return sorted(set(re.findall(r'\.histogram\(\s*"(weft_\w+)"', text)))
 
 
-def number(expression: str, constants: dict[str, str]) -> int:
-    """An integer as C++ has it: digits, names of constants, also of classes, and operators."""
-    text = re.sub(r"std::int64_t\{1\}", "1", re.sub(r"\b[A-Z]\w+::(?=k)", "", expression))
-    for _ in range(8):
-        text = re.sub(r"\bk\w+", lambda name: f"({constants[name.group()]})"
-                      if name.group() in constants else name.group(), text)
-        text = re.sub(r"std::\w+\{(\d+)\}", r"\1", text)
-    text = re.sub(r"(?<=\d)(?:'(?=\d)|[Uu][Ll]*\b)", "", text)
-    if not re.fullmatch(r"[\d\s()*+<-]+", text):
-        raise Unreadable(f"the number {expression}")
-    return eval(text)  # digits and operators
+# What the manual says. Tests beside the programs' own tables compare it with them.
+
+_RANGE = r"(?:, ((?:0 or )?\d[\d,]*(?: ?[A-Za-z]+)? to \d[\d,]*(?: ?[A-Za-z]+)?))?"
+_KEY = re.compile(rf"\*([\w.]+)\* = (.*?){_RANGE}(?: \(([^()]*)\))?(?=$|, \*[\w.]+\* = )")
 
 
-def readable(value: int) -> str:
-    """As a person would write it: the greatest unit of 1024 that divides it."""
-    for shift, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if value and value % (1 << shift) == 0:
-            return f"{value >> shift} {unit}"
-    return f"{value:,}"
-
-
-def export_options() -> list[tuple[str, str, str]]:
-    """(name, values, default) of each option of the FSAL block."""
-    text = read("ganesha-fsal/config/options.h")
-    words = {name.lower(): re.findall(r'WORD\("([\w-]+)"', body) for name, body in
-             re.findall(r"#define WEFT_(\w+)\(WORD\)((?:.*\\\n)*.*)", text)}
-    table = text.split("#define WEFT_OPTIONS")[1].split("#ifdef")[0]
-    manual = read("docs/man/fsal-weft.8.scd")
-    required = re.findall(r"^\*(\w+)\* \(required\)", manual, re.MULTILINE)
-    rows = []
-    for kind, inside in re.findall(r"\b(TEXT|NUMBER|SECONDS|SIZE|FLAG|CHOICE)\(([^()]*)\)", table):
-        parts = [part.strip() for part in inside.split(",")]
-        if not parts[0].startswith('"'):
-            continue  # of the macro's own parameters
-        name, default = parts[0].strip('"'), parts[-2]
-        if kind == "CHOICE":
-            values = ", ".join(words[parts[1]])
-            default = "of the layout type" if default.endswith("DEFAULT") else values_word(
-                text, default)
-        elif kind == "FLAG":
-            values = "true, false"
-        elif kind == "NUMBER":
-            least, most = (number(part, {}) for part in parts[1:3])
-            values, default = f"{least:,} to {most:,}", f"{number(default, {}):,}"
-        elif kind == "SECONDS":
-            least, most = (number(part, {}) for part in parts[1:3])
-            values, default = f"a duration, {least:,} to {most:,} s", f"{number(default, {}):,} s"
-        elif kind == "SIZE":
-            one, least, most, default = (number(part, {}) for part in parts[1:5])
-            values = f"a size, {readable(least * one)} to {readable(most * one)}"
-            default = readable(default * one)
-        else:
-            values = f"text of at most {number(parts[2], {}):,} bytes"
-            default = "" if default == "NULL" else default.strip('"')
-        rows.append((name, values, "required" if name in required else default))
-    if len(rows) != len(re.findall(r'\("\w+",', table)):
-        raise Unreadable("ganesha-fsal/config/options.h")
+def manual_keys(name: str, section: str = "") -> list[tuple[str, str, str]]:
+    """(key, values, default) of each key below "# SECTION", or below all headings "# [table]"."""
+    rows, prefix, inside = [], "", False
+    for line in read(f"docs/man/{name}.scd").splitlines():
+        if line.startswith("# "):
+            table_name = re.fullmatch(r"# \[+(\w+)\]+", line)
+            prefix = f"{table_name[1]}." if table_name else ""
+            inside = line == f"# {section}" if section else bool(table_name)
+        elif inside and re.match(r"\*[\w.]+\* = ", line):
+            for key, form, limits, default in _KEY.findall(line):
+                values = re.sub(r'[_"*\\]', "", form).replace(" | ", ", ")
+                rows.append((prefix + key, f"{values}, {limits}" if limits else values,
+                             default.strip('"')))
     return rows
-
-
-def values_word(text: str, constant: str) -> str:
-    return re.search(rf'WORD\("([\w-]+)", {constant}\)', text).group(1)
-
-
-TOML_KINDS = {"text": "text", "flag": "true, false", "addresses": "addresses",
-              "transports": "addresses, of RDMA as well", "log_level":
-              "trace, debug, info, warn, error, off",
-              "device_addresses": "addresses, of RDMA as well", "ranges": "ranges of addresses",
-              "metrics": "an address", "mode": "buffered, direct",
-              "prefetch": "auto, on, off",
-              "permissions": "permissions in octal", "users": "users",
-              "cache_size": "a size; 0, or 1 MiB at least"}
-TOML_RAW = {"kText": "text", "kTextList": "a list", "kNumber": "a number", "kBytes": "a size"}
-TOML_FILES = {"weft-ds.toml": "dataserver/main/config.cc",
-              "weft-target.toml": "dataserver/targets/target_config.cc"}
-CONSTANT_FILES = ["dataserver/parity/geometry.h", "dataserver/process/config_fields.cc",
-                  "dataserver/segments/successor_graph.h"]
-
-
-def toml_range(kind: str, rest: str, constants: dict[str, str]) -> str:
-    parts = [part.strip() for part in rest.split(",")]
-    least, most = number(parts[1], constants), number(parts[2], constants)
-    if "Kind::kBytes" in rest:
-        return f"a size, {readable(least)} to {readable(most)}"
-    unit = " seconds" if kind == "seconds" else ""
-    return f"{least:,} to {most:,}{unit}"
-
-
-def toml_options(name: str) -> list[tuple[str, str, str]]:
-    """(key, values, default) of each key of a TOML file; defaults are the manual page's."""
-    text = read(TOML_FILES[name])
-    constants = {}
-    for path in [*CONSTANT_FILES, TOML_FILES[name]]:
-        constants |= dict(_CONSTANT.findall(read(path)))
-    default = manual_defaults(name)
-    rows = []
-    for call in re.finditer(r'\b(\w+)_field\("([\w.]+)",([^;]*?)\)[,)]|\{"([\w.]+)", Kind::(k\w+),',
-                            text):
-        kind, key, rest, raw_key, raw_kind = call.groups()
-        if raw_key:
-            rows.append((raw_key, TOML_RAW[raw_kind], default.get(raw_key, "")))
-            continue
-        if kind in ("number", "seconds"):
-            if key.endswith("_seconds"):
-                kind = "seconds"
-            values = toml_range(kind, rest, constants)
-        else:
-            values = TOML_KINDS[kind]
-        rows.append((key, values, default.get(key, "")))
-    tables = "server|network|target|store|cache|segments|load|mirror|cluster"
-    named = set(re.findall(rf'"((?:{tables})\.\w+)",', text))
-    if named != {key for key, _, _ in rows}:
-        raise Unreadable(f"{TOML_FILES[name]}: {sorted(named ^ {key for key, _, _ in rows})}")
-    return rows
-
-
-def manual_defaults(name: str) -> dict[str, str]:
-    """What stands in parentheses behind a key in the heading of its paragraph. The emulated disk is
-    for benchmarks, and nowhere else than there."""
-    found, table = {}, ""
-    for line in read(f"docs/man/{name}.5.scd").splitlines():
-        if heading := re.fullmatch(r"# \[+(\w+)\]+", line):
-            table = heading.group(1)
-        elif line.startswith("*") and "* = " in line and "*emulated_disk*" not in line:
-            for key, said in re.findall(r"\*(\w+)\* = (.*?)(?=, \*\w+\* = |$)", line):
-                given = re.search(r"\(([^()]*)\)$", said)
-                found[f"{table}.{key}"] = given.group(1).strip('"') if given else ""
-    return found
 
 
 # What pages say of the sources.
@@ -251,11 +142,11 @@ def table(header: list[str], rows: list[tuple]) -> str:
 
 OPTIONS_INTRODUCTION = """# Options
 
-All that can be configured. This page is made from the sources; manual pages say what each is for.
+All that can be configured. This page is made from the manual pages, which say what each is for.
 
 ## FSAL block of the metadata server
 
-fsal-weft(8). Sizes are in bytes, times in seconds, where it does not say otherwise.
+fsal-weft(8).
 
 """
 METRICS_INTRODUCTION = """# Metrics
@@ -272,9 +163,11 @@ def options_table(header: str, rows: list[tuple[str, str, str]]) -> str:
 
 
 def options_page() -> str:
-    text = OPTIONS_INTRODUCTION + options_table("option", export_options())
-    for name in TOML_FILES:
-        text += f"\n## {name}\n\n{name}(5).\n\n" + options_table("key", toml_options(name))
+    text = OPTIONS_INTRODUCTION + options_table("option", manual_keys("fsal-weft.8",
+                                                                              "OPTIONS"))
+    for name in ("weft-ds.toml", "weft-target.toml"):
+        text += f"\n## {name}\n\n{name}(5).\n\n" + options_table("key",
+                                                                  manual_keys(f"{name}.5"))
     return text
 
 

@@ -439,6 +439,17 @@ TEST_CASE("a data server says what its segments do, or that it keeps none") {
   CHECK(counts->segments == 0);
 }
 
+TEST_CASE("a data server tries the addresses that the metadata server names") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  const control::TryAddresses request{{mds.server().address()}};
+  const auto tried = mds.ask<control::TriedAddresses>(
+      [&](auto done) { mds.server().call(kId, request, 5s, std::move(done)); });
+  REQUIRE(tried);
+  CHECK(tried->why == std::vector<std::string>{""});
+}
+
 TEST_CASE("a data server says which options hold, also after they were read again") {
   ServerRig rig;
   FakeMds mds(rig.key);

@@ -14,6 +14,7 @@
 #include "rpc/control/client.h"
 #include "rpc/control/target_keys.h"
 #include "rpc/control/target_options.h"
+#include "rpc/control/try_addresses.h"
 
 namespace weft::mds {
 
@@ -119,6 +120,16 @@ class FakeServer final : public control::ClientEvents {
           if (request.at < about_targets->size()) told = (*about_targets)[request.at];
           told.targets = static_cast<std::uint32_t>(about_targets->size());
           done(std::move(told));
+        });
+    table.on<control::TryAddresses>(
+        [this](control::TryAddresses request, Done<control::TriedAddresses> done) {
+          const std::lock_guard lock(mutex);
+          if (!unreached) return done(fail(Errc::kNotSupported, "an older data server"));
+          control::TriedAddresses tried;
+          for (const layout::NetAddress& address : request.addresses) {
+            tried.why.push_back(address == *unreached ? "no answer" : "");
+          }
+          done(std::move(tried));
         });
     table.on<control::GetSegments>([this](control::GetSegments, Done<control::SegmentCounts> done) {
       const std::lock_guard lock(mutex);
@@ -244,9 +255,10 @@ class FakeServer final : public control::ClientEvents {
   // Likewise, of its targets; nothing: it does not know the question.
   std::optional<std::vector<control::TargetKeys>> target_keys;
   std::optional<std::vector<control::AboutTarget>> about_targets;
-  control::Space space;       // that its heartbeats tell
-  std::string trouble;        // likewise: its store is not there
-  std::optional<Errc> fault;  // of its disk: objects are not changed
+  std::optional<layout::NetAddress> unreached;  // of those it is to try; none: it is older
+  control::Space space;                         // that its heartbeats tell
+  std::string trouble;                          // likewise: its store is not there
+  std::optional<Errc> fault;                    // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.
   bool hold_cuts = false;
   std::vector<std::move_only_function<void()>> held_cuts;

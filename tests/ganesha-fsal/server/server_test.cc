@@ -644,6 +644,37 @@ TEST_CASE_METHOD(Assembled, "server: versions and options of targets, or why the
   CHECK(table.ask(admin::GetTargets{"nobody"}).error() == Errc::kNotFound);
 }
 
+TEST_CASE_METHOD(Assembled, "server: a data server tries the addresses of others, not its own") {
+  const admin::Table table = make_admin_table(*server);
+  const auto address_of = [&](std::uint32_t id) {
+    return server->cluster().registry().list().at(id - 1).record.addresses.at(0);
+  };
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->unreached = address_of(2);
+  }
+  const auto report = table.ask(admin::GetPaths{});
+  REQUIRE(report);
+  REQUIRE(report->servers.size() == 2);
+  CHECK(report->servers[0].server.name == "fake1");
+  CHECK(report->servers[0].why.empty());
+  CHECK(report->servers[0].tried == 1);
+  REQUIRE(report->servers[0].broken.size() == 1);
+  CHECK(report->servers[0].broken[0].to.name == "fake2");
+  CHECK(report->servers[0].broken[0].address == layout::to_string(address_of(2)));
+  CHECK(report->servers[0].broken[0].why == "no answer");
+  CHECK(report->servers[1].tried == 0);
+  CHECK(report->servers[1].why == kTooOldForPaths);
+  // One that is away is not tried, and tries nothing.
+  servers[1]->disconnect();
+  REQUIRE(await_that([&] { return server->cluster().registry().reach(2) != Reach::kHere; }));
+  const auto after = table.ask(admin::GetPaths{});
+  REQUIRE(after);
+  CHECK(after->servers[0].tried == 0);
+  CHECK(after->servers[0].broken.empty());
+  CHECK(after->servers[1].why == "it is not connected");
+}
+
 TEST_CASE_METHOD(Assembled, "server: how a data server reaches others is told while it is there") {
   const admin::Table table = make_admin_table(*server);
   const auto report = [&] { return table.ask(admin::GetDataServers{}).value().data_servers.at(0); };

@@ -12,6 +12,7 @@
 #include "rpc/control/target_keys.h"
 #include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
+#include "rpc/control/try_addresses.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
@@ -223,6 +224,13 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
       "000000022f740000000000000000000461776179");
   check_bytes(Prefetch{{{kObject, 4096, 1 << 20}}},
               "000000011122334455667788000000030000000900000000000010000000000000100000");
+  check_bytes(TryAddresses{{addresses().front()}},
+              "0000000100000003746370000000000d3139322e302e322e372e382e31000000");
+  check_bytes(TriedAddresses{{"", "no answer"}},
+              "0000000200000000000000096e6f20616e73776572000000");
+  xdr::Encoder too_many_tried;
+  encode(too_many_tried, TryAddresses{std::vector(TryAddresses::kMost + 1, addresses().front())});
+  CHECK_FALSE(decode<TryAddresses>(too_many_tried.bytes()));
   check_bytes(Options{{{"server.name", "d1", ""}}},
               "000000010000000b7365727665722e6e616d6500000000026431000000000000");
   check_bytes(HeldKeys{{1, 0xfffffffffffffffe}}, "000000020000000000000001fffffffffffffffe");
@@ -240,6 +248,7 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
   static_assert(Prefetch::kVerb == 35 && TellTransports::kVerb == 10);
-  static_assert(GetSegments::kVerb == 33);
+  static_assert(GetSegments::kVerb == 33 && GetAboutTarget::kVerb == 36);
+  static_assert(TryAddresses::kVerb == 37);
   static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32 && GetTargetKeys::kVerb == 34);
 }

@@ -129,6 +129,32 @@ std::vector<Check> check_path(const PathFacts& facts) {
   return out;
 }
 
+std::vector<Check> check_paths(const mds::PathsReport& report) {
+  std::vector<Check> out;
+  for (const mds::ServerPathsReport& from : report.servers) {
+    const std::string& name = from.server.name;
+    if (!from.why.empty()) {
+      out.push_back({"port", Found::kNote, fmt::format("from {}: {}", name, from.why),
+                     from.why == mds::kTooOldForPaths
+                         ? "install one version of Weft on all machines"
+                         : "weft ds list says how it is"});
+    }
+    for (const mds::BrokenPathReport& broken : from.broken) {
+      const std::string port = broken.address.substr(broken.address.rfind(':') + 1);
+      out.push_back(
+          {"port", Found::kBad,
+           fmt::format("from {} to {} {}: {}", name, broken.to.name, broken.address, broken.why),
+           fmt::format("let the firewalls of {0} and {1}, and between them, pass TCP "
+                       "port {2} from {0} to {1}: copies go that way",
+                       name, broken.to.name, port)});
+    }
+    if (from.why.empty() && from.broken.empty() && from.tried > 0) {
+      out.push_back({"port", Found::kGood, fmt::format("from {} to other data servers", name), ""});
+    }
+  }
+  return out;
+}
+
 Check check_versions(const std::vector<VersionFacts>& versions) {
   std::string list;
   bool same = true;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ganesha-fsal/admin/path_reports.h"
 #include "layout/net_address.h"
 #include "rpc/xdr/describe_json.h"
 
@@ -50,6 +51,9 @@ struct PathFacts {
   std::uint32_t path_mss = 0;  // what goes into a segment; 0: not to be looked at
 };
 [[nodiscard]] std::vector<Check> check_path(const PathFacts& facts);
+
+// Whether data servers reach each other, as the metadata server had them find out.
+[[nodiscard]] std::vector<Check> check_paths(const mds::PathsReport& report);
 
 struct VersionFacts {
   std::string what;

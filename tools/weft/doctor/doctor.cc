@@ -35,6 +35,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kConnecting{3000};
 constexpr std::chrono::milliseconds kSyncing{500};
+constexpr std::chrono::milliseconds kAllPaths{60'000};  // data servers try some seconds each
 
 std::string first_line(const std::string& path) {
   auto text = read_text(path);
@@ -231,7 +232,20 @@ class Doctor {
     if (exists(options_.places.state())) add(look_at_folder(options_.places.state(), true));
   }
 
-  // From the metadata server to every data server.
+  // Between data servers. False: not all of them said.
+  bool look_at_paths() {
+    const auto paths = mds::admin::Client(settings_.socket, kAllPaths).ask(mds::admin::GetPaths{});
+    if (!paths) {
+      add(Check{"port", Found::kNote, "between data servers: " + paths.error().describe(),
+                "install one version of Weft on all machines"});
+      return false;
+    }
+    add(check_paths(*paths));
+    return std::ranges::all_of(paths->servers,
+                               [](const mds::ServerPathsReport& one) { return one.why.empty(); });
+  }
+
+  // From the metadata server to every data server, and between them.
   void look_at_system() {
     const auto system = mds::admin::Client(settings_.socket).ask(mds::admin::GetStatus{});
     if (!system) {
@@ -258,9 +272,12 @@ class Doctor {
       }
     }
     if (all.empty()) return;
-    const std::string who = networks.empty() ? ", and on clients" : "";
-    add(Check{"ports elsewhere", Found::kNote, "what others reach cannot be seen from here",
-              "on each data server" + who + ": weft doctor" + all});
+    std::string who = look_at_paths() ? "" : "each data server";
+    if (networks.empty()) who += who.empty() ? "clients" : ", and on clients";
+    if (!who.empty()) {
+      add(Check{"ports elsewhere", Found::kNote, "what others reach cannot be seen from here",
+                "on " + who + ": weft doctor" + all});
+    }
     for (const auto& [name, told] : networks) {
       add(Check{"network " + printable(name), Found::kNote,
                 "what its clients reach cannot be seen from here",

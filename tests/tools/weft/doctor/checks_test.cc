@@ -40,6 +40,31 @@ TEST_CASE("what is wrong says what to do", "[doctor]") {
   CHECK(checks_json(checks)[0]["found"] == "bad");
 }
 
+TEST_CASE("a path between data servers that is broken is said with both ends", "[doctor]") {
+  const mds::PathsReport report{
+      {{.server = {1, "d1"},
+        .tried = 2,
+        .broken = {{{2, "d2"}, "[2001:db8::2]:2051", "no answer"}},
+        .why = {}},
+       {.server = {2, "d2"}, .tried = 2, .broken = {}, .why = {}},
+       {.server = {3, "d3"}, .broken = {}, .why = mds::kTooOldForPaths},
+       {.server = {4, "d4"}, .broken = {}, .why = "it is not connected"}}};
+  const auto checks = check_paths(report);
+  REQUIRE(checks.size() == 4);
+  CHECK(checks[0].found == Found::kBad);
+  CHECK(checks[0].is == "from d1 to d2 [2001:db8::2]:2051: no answer");
+  CHECK(checks[0].to_do.contains("pass TCP port 2051 from d1 to d2"));
+  CHECK(checks[1].found == Found::kGood);
+  CHECK(checks[1].is == "from d2 to other data servers");
+  CHECK(checks[2].found == Found::kNote);
+  CHECK(checks[2].is.contains("too old"));
+  CHECK(checks[2].to_do.contains("one version"));
+  CHECK(checks[3].found == Found::kNote);
+  CHECK(checks[3].to_do.contains("weft ds list"));
+  // One alone has none to reach.
+  CHECK(check_paths({{{.server = {1, "d1"}, .broken = {}, .why = {}}}}).empty());
+}
+
 TEST_CASE("disks that are slow, full, or without holes", "[doctor]") {
   const FolderFacts good{.path = "/a",
                          .file_system = "ext4",
