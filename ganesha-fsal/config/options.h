@@ -82,7 +82,7 @@ struct weft_options {
   TEXT("Status_Address", 0, 255, NULL, status_address)                       \
   CHOICE("Layout_Type", layout_kinds, WEFT_LAYOUT_FILES, layout_kind)        \
   SIZE("Stripe_Unit", 1, 64, 1U << 30, 1U << 20, stripe_unit)                \
-  NUMBER("Stripe_Count", 0, 256, 0, stripe_count)                            \
+  NUMBER("Stripe_Count", 0, 58, 0, stripe_count) /* kMaxLayoutServers */     \
   NUMBER("Copies", 1, 3, 1, copies)                                          \
   CHOICE("Duplication", duplications, WEFT_DUPLICATION_DEFAULT, duplication) \
   CHOICE("Reads", reads, WEFT_READ_ALL, reads)                               \

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "layout/candidate.h"
+
 namespace weft::mds {
 namespace {
 
@@ -83,6 +85,10 @@ TEST_CASE("a wrong option is named with its line, what it takes and the nearest 
   CHECK(error_of("Copys = 2;") ==
         "g.conf:6: FSAL WEFT has no option Copys; the nearest there is: Copies");
   CHECK(error_of("Copies = 4;") == "g.conf:6: Copies = 4: must be a number from 1 to 3");
+  const std::string most = std::to_string(layout::kMaxLayoutServers);
+  CHECK(error_of("Stripe_Count = " + most + ";") == "");
+  CHECK(error_of("Stripe_Count = 59;") ==
+        "g.conf:6: Stripe_Count = 59: must be a number from 0 to " + most);
   CHECK(error_of("Copies = \"2\";") == "g.conf:6: Copies = 2: must be a number from 1 to 3");
   CHECK(error_of("Copies = two;") == "g.conf:6: Copies = two: must be a number from 1 to 3");
   CHECK(error_of("Copies = 1, 2;") == "g.conf:6: Copies takes one value");
