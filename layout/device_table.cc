@@ -108,18 +108,18 @@ std::uint64_t DeviceTable::next_number() const {
 Result<> DeviceTable::add(Device device) {
   if (auto valid = validate(device); !valid) return valid;
   if (const auto known = by_number_.find(device.number); known != by_number_.end()) {
-    if (*known->second == device) return {};
+    if (*known->second.device == device) return {};
     return fail(Errc::kExists, "device ids never change their meaning");
   }
   by_members_.emplace(key_of(device), device.number);
   const std::uint64_t number = device.number;
-  by_number_.emplace(number, std::make_shared<const Device>(std::move(device)));
+  by_number_.emplace(number, Entry{std::make_shared<const Device>(std::move(device)), ++uses_});
   return {};
 }
 
 std::shared_ptr<const Device> DeviceTable::find(std::uint64_t number) const {
   const auto found = by_number_.find(number);
-  return found == by_number_.end() ? nullptr : found->second;
+  return found == by_number_.end() ? nullptr : found->second.device;
 }
 
 std::shared_ptr<const Device> DeviceTable::find(std::span<const Key> members) const {
@@ -127,23 +127,32 @@ std::shared_ptr<const Device> DeviceTable::find(std::span<const Key> members) co
   return found == by_members_.end() ? nullptr : find(found->second);
 }
 
-std::vector<std::uint64_t> DeviceTable::forgettable(
-    const std::function<bool(const Device&)>& outdated, std::size_t keep) const {
-  std::vector<std::uint64_t> numbers;
-  std::size_t seen = 0;
-  for (auto it = by_number_.rbegin(); it != by_number_.rend(); ++it) {
-    const auto& [number, device] = *it;
-    if (!outdated(*device) || ++seen <= keep) continue;
+std::shared_ptr<const Device> DeviceTable::use(std::span<const Key> members) {
+  auto found = find(members);
+  if (found != nullptr) by_number_.at(found->number).used = ++uses_;
+  return found;
+}
+
+std::vector<std::uint64_t> DeviceTable::forgettable(std::size_t keep) const {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> unused;  // when it was used, number
+  for (const auto& [number, entry] : by_number_) {
     // Nobody else can get it now: find() is called with the same lock.
-    if (device.use_count() == 1) numbers.push_back(number);
+    if (entry.device.use_count() == 1) unused.emplace_back(entry.used, number);
+  }
+  if (unused.size() <= keep) return {};
+  std::ranges::sort(unused);
+  unused.resize(unused.size() - keep);
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [used, number] : unused) {
+    if (number != by_number_.rbegin()->first) numbers.push_back(number);
   }
   return numbers;
 }
 
 void DeviceTable::forget(std::uint64_t number) {
   const auto known = by_number_.find(number);
-  if (known == by_number_.end() || known->second.use_count() > 1) return;
-  const auto members = by_members_.find(key_of(*known->second));
+  if (known == by_number_.end() || known->second.device.use_count() > 1) return;
+  const auto members = by_members_.find(key_of(*known->second.device));
   if (members != by_members_.end() && members->second == number) by_members_.erase(members);
   by_number_.erase(known);
 }

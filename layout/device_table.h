@@ -11,8 +11,8 @@
 // table is made, so that a client that still remembers a table that was wiped never mistakes its
 // ids for ours.
 //
-// Devices are made without end, and most get outdated: the table tells which its owner may forget.
-// That is never one that somebody has: what is handed out is a share of it.
+// Devices are made without end, for new addresses and other lists: the table tells which its owner
+// may forget. That is never one that somebody has: what is handed out is a share of it.
 //
 // Threading: DeviceTable needs external synchronisation, also where find() is called; the Devices
 // it hands out are immutable and shared.
@@ -21,7 +21,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -100,19 +99,25 @@ class DeviceTable {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   [[nodiscard]] std::shared_ptr<const Device> find(std::span<const Key> members) const;
+  // The same for one who hands it out: it was used last then, as one that is added.
+  [[nodiscard]] std::shared_ptr<const Device> use(std::span<const Key> members);
   [[nodiscard]] std::size_t size() const { return by_number_.size(); }
 
-  // Those that may be forgotten: outdated ones that nobody has, but for the newest `keep` of all
-  // outdated ones. Never the one with the greatest number while `keep` is not 0, so that no number
-  // is used twice. Looks at all of them.
-  [[nodiscard]] std::vector<std::uint64_t> forgettable(
-      const std::function<bool(const Device&)>& outdated, std::size_t keep) const;
+  // Those that may be forgotten: of what nobody has all but the `keep` that were used last. Never
+  // the one with the greatest number, so that no number is used twice. Looks at all of them.
+  [[nodiscard]] std::vector<std::uint64_t> forgettable(std::size_t keep) const;
   // Unless somebody has got it meanwhile.
   void forget(std::uint64_t number);
 
  private:
+  struct Entry {
+    std::shared_ptr<const Device> device;
+    std::uint64_t used = 0;  // of uses_
+  };
+
   std::uint32_t salt_;
-  std::map<std::uint64_t, std::shared_ptr<const Device>> by_number_;
+  std::uint64_t uses_ = 0;
+  std::map<std::uint64_t, Entry> by_number_;
   std::map<std::vector<Key>, std::uint64_t> by_members_;
 };
 

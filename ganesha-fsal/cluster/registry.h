@@ -24,10 +24,10 @@
 // that was ever given. The margin on top, 5 % and 2 s, is for clocks that run differently: theirs
 // may be slow by that much against ours.
 //
-// A device is outdated when one of its servers has other addresses now, or is gone. Nobody gets it
-// any more, and clients that have it are answered. When a device is made, outdated ones beyond the
-// newest kOutdatedDevices are forgotten in the same transaction, but for those that somebody has:
-// each grant has the devices that its layouts name (files/grants.h).
+// A device that somebody has stays: each grant has the devices that its layouts name
+// (files/grants.h). Of the others kUnusedDevices stay, those that were used last, so that clients
+// that remember one are answered. When a device is made, what is beyond is forgotten in the same
+// transaction.
 //
 // A store that is not in the state it was accepted in last, or comes while another process serves
 // with it, is refused (registry_stores.cc); repair/readmission.h has what becomes of the former.
@@ -233,7 +233,7 @@ class Registry {
   [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
 
   // --- devices ---
-  static constexpr std::size_t kOutdatedDevices = 1000;  // that are kept though nobody has them
+  static constexpr std::size_t kUnusedDevices = 1000;  // that are kept though nobody has them
   // The device of these data servers in this order at their present addresses; made, durably, when
   // there is none yet. kLayoutUnavailable: one of them was never registered.
   [[nodiscard]] Result<std::shared_ptr<const layout::Device>> device_for(
@@ -308,9 +308,8 @@ class Registry {
   [[nodiscard]] layout::ServerState state_of(const ServerRecord& record, const Live* live) const
       WEFT_REQUIRES(mutex_);
   [[nodiscard]] Result<layout::Device> compose(std::span<const std::uint32_t> ds_ids) const;
-  [[nodiscard]] std::shared_ptr<const layout::Device> existing(const layout::Device& like) const;
+  [[nodiscard]] std::shared_ptr<const layout::Device> use(const layout::Device& like);
   [[nodiscard]] std::vector<std::uint64_t> forgettable_devices() const;
-  [[nodiscard]] bool is_outdated_locked(const layout::Device& device) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] ServerView view_of(const ServerRecord& record) const WEFT_REQUIRES(mutex_);
   [[nodiscard]] layout::Candidate candidate_of(const ServerRecord& record) const
       WEFT_REQUIRES(mutex_);

@@ -8,6 +8,18 @@
 #include "rpc/control/mds_boot.h"
 
 namespace weft::mds {
+namespace {
+
+std::vector<layout::DeviceTable::Key> key_of(const layout::Device& like) {
+  std::vector<layout::DeviceTable::Key> key;
+  key.reserve(like.members.size());
+  for (const auto& member : like.members) {
+    key.push_back({member.ds_id, member.address_generation});
+  }
+  return key;
+}
+
+}  // namespace
 
 Result<layout::Device> Registry::compose(std::span<const std::uint32_t> ds_ids) const {
   const MutexLock lock(mutex_);
@@ -33,27 +45,22 @@ bool Registry::is_for(std::uint32_t ds_id, const std::optional<layout::NetAddres
   return networks.empty() || layout::network_for(networks, client) != nullptr;
 }
 
-std::shared_ptr<const layout::Device> Registry::existing(const layout::Device& like) const {
-  std::vector<layout::DeviceTable::Key> key;
-  key.reserve(like.members.size());
-  for (const auto& member : like.members) {
-    key.push_back({member.ds_id, member.address_generation});
-  }
+std::shared_ptr<const layout::Device> Registry::use(const layout::Device& like) {
   const MutexLock lock(mutex_);
-  return devices_.find(key);
+  return devices_.use(key_of(like));
 }
 
 Result<std::shared_ptr<const layout::Device>> Registry::device_for(
     std::span<const std::uint32_t> ds_ids) {
   auto wanted = compose(ds_ids);
   if (!wanted) return pass(wanted);
-  if (auto known = existing(*wanted)) return known;
+  if (auto known = use(*wanted)) return known;
 
   auto turn = await_turn();
   if (!turn) return pass(turn);
   wanted = compose(ds_ids);  // another thread may have made it, or addresses have changed
   if (!wanted) return pass(wanted);
-  if (auto known = existing(*wanted)) return known;
+  if (auto known = use(*wanted)) return known;
   if (auto valid = layout::validate(*wanted); !valid) return pass(valid);
   const std::vector<std::uint64_t> forgotten = forgettable_devices();
   auto kept = store_.run([&](Transaction& tx) -> Result<> {
@@ -73,24 +80,15 @@ Result<std::shared_ptr<const layout::Device>> Registry::device_for(
 
 std::vector<std::uint64_t> Registry::forgettable_devices() const {
   const MutexLock lock(mutex_);
-  return devices_.forgettable([this](const layout::Device& device)
-                                  WEFT_REQUIRES(mutex_) { return is_outdated_locked(device); },
-                              kOutdatedDevices);
-}
-
-bool Registry::is_outdated_locked(const layout::Device& device) const {
-  return std::ranges::any_of(device.members,
-                             [this](const layout::DeviceMember& member) WEFT_REQUIRES(mutex_) {
-                               const auto found = servers_.find(member.ds_id);
-                               return found == servers_.end() ||
-                                      found->second.address_generation != member.address_generation;
-                             });
+  return devices_.forgettable(kUnusedDevices);
 }
 
 std::shared_ptr<const layout::Device> Registry::known_device(
     std::span<const std::uint32_t> ds_ids) const {
   const auto wanted = compose(ds_ids);
-  return wanted ? existing(*wanted) : nullptr;
+  if (!wanted) return nullptr;
+  const MutexLock lock(mutex_);
+  return devices_.find(key_of(*wanted));
 }
 
 std::shared_ptr<const layout::Device> Registry::device(const layout::DeviceId& id) const {

@@ -1,5 +1,6 @@
 #include "layout/device_table.h"
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 
 #include "layout/striping.h"
@@ -56,29 +57,35 @@ TEST_CASE("a device id never changes its meaning") {
   CHECK(table.size() == 2);
 }
 
-TEST_CASE("of outdated devices the newest are kept, and those that somebody has") {
+TEST_CASE("of devices that nobody has those are kept that were used last") {
   DeviceTable table(7);
   for (std::uint64_t number = 1; number <= 10; ++number) {
     REQUIRE(table.add(device(number, static_cast<std::uint32_t>(number))));
   }
-  const auto outdated = [](const Device& of) { return of.number != 3; };
+  const auto key = [](std::uint32_t number) {
+    return std::array<DeviceTable::Key, 2>{{{3, number}, {4, 1}}};
+  };
   using Numbers = std::vector<std::uint64_t>;
-  CHECK(table.forgettable(outdated, 9).empty());
-  CHECK(table.forgettable(outdated, 7) == Numbers{2, 1});
+  CHECK(table.forgettable(10).empty());
+  CHECK(table.forgettable(7) == Numbers{1, 2, 3});
+  CHECK(table.use(key(2))->number == 2);
+  CHECK(table.forgettable(7) == Numbers{1, 3, 4});
+  CHECK(table.find(key(1))->number == 1);
+  CHECK(table.find(1)->number == 1);
+  CHECK(table.forgettable(7) == Numbers{1, 3, 4});
   {
-    const auto had = table.find(2);
-    CHECK(table.forgettable(outdated, 7) == Numbers{1});
+    const auto had = table.find(3);
+    CHECK(table.forgettable(7) == Numbers{1, 4});
   }
-  for (const std::uint64_t number : table.forgettable(outdated, 1)) table.forget(number);
-  CHECK(table.size() == 2);
-  CHECK(table.find(3) != nullptr);
+  // Not the last one, or its number would be used once more.
+  for (const std::uint64_t number : table.forgettable(0)) table.forget(number);
+  CHECK(table.size() == 1);
   CHECK(table.next_number() == 11);
-  const DeviceTable::Key gone[] = {{3, 9}, {4, 1}};
-  CHECK(table.find(gone) == nullptr);
-  const DeviceTable::Key kept[] = {{3, 10}, {4, 1}};
-  CHECK(table.find(kept)->number == 10);
+  CHECK(table.find(key(9)) == nullptr);
+  CHECK(table.use(key(9)) == nullptr);
+  CHECK(table.find(key(10))->number == 10);
   table.forget(9);  // once more
-  CHECK(table.size() == 2);
+  CHECK(table.size() == 1);
   const auto got = table.find(10);
   table.forget(10);
   CHECK(table.find(10) == got);
