@@ -130,21 +130,26 @@ def test_0056_replies_wait_without_a_worker(server, new_client):
     healthy(server)
 
 
+def told_to_come_later(server, client, request, held, call):
+    """Sends the request, and again while the FSAL holds its first CALL by the setting HELD."""
+    first = Asking(lambda: client.send(*request))
+    server.wait_for_call(call)
+    client.connection.close()
+    first.join(5)
+    client.connection = client._connect(5)
+    assert client.send(*request).status == Status.DELAY
+    server.set(**{held: 0})
+    assert client.send(*request).status == Status.OK
+    assert len(server.calls(call)) == 1, "it was carried out once"
+    healthy(server)
+
+
 def test_0056_a_retransmission_is_told_to_come_later(server, client):
     root = client.handle("/layout")
     server.set(replies_wait=1, replies_later=1, replies_held=1)
     request = (ops.sequence(client.session, 1, 3, client.slots - 1, True), put(root),
                ops.create_directory(b"a"))
-    first = Asking(lambda: client.send(*request))
-    server.wait_for_call("reply_later")
-    client.connection.close()
-    first.join(5)
-    client.connection = client._connect(5)
-    assert client.send(*request).status == Status.DELAY
-    server.set(replies_held=0)
-    assert client.send(*request).status == Status.OK
-    assert len(server.calls("reply_later")) == 1, "it was carried out once"
-    healthy(server)
+    told_to_come_later(server, client, request, "replies_held", "reply_later")
 
 
 def test_0056_what_may_be_lost_is_not_told(server, client):
@@ -188,16 +193,7 @@ def test_0058_a_retransmission_is_told_to_come_later(server, client):
     server.set(commits_held=1)
     request = (ops.sequence(client.session, 1, 3, client.slots - 1, True), put(handle),
                ops.commit())
-    first = Asking(lambda: client.send(*request))
-    server.wait_for_call("commit")
-    client.connection.close()
-    first.join(5)
-    client.connection = client._connect(5)
-    assert client.send(*request).status == Status.DELAY
-    server.set(commits_held=0)
-    assert client.send(*request).status == Status.OK
-    assert len(server.calls("commit")) == 1, "it was carried out once"
-    healthy(server)
+    told_to_come_later(server, client, request, "commits_held", "commit")
 
 
 def test_0058_a_range_that_ends_nowhere_is_refused(server, client):

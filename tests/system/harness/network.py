@@ -136,30 +136,26 @@ class Node:
         """What goes to this port, of TCP or UDP, is lost in both directions, and nothing else.
         unlimit() ends it."""
         for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
-            def tc(*words, at=namespace, of=device):
-                sh("tc", "-n", at, words[0], "add", "dev", of, *words[1:])
-            sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
-            tc("qdisc", "root", "handle", "1:", "htb", "default", "10")
-            for number in ("10", "20"):
-                tc("class", "parent", "1:", "classid", f"1:{number}", "htb", "rate", "10gbit",
-                   "burst", "256k", "cburst", "256k", "quantum", "60000")
-            tc("qdisc", "parent", "1:20", "handle", "20:", "bfifo", "limit", "1")
-            tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dport",
-               str(port), "0xffff", "flowid", "1:20")
+            self._drop(namespace, device, "match", "ip", "dport", str(port), "0xffff")
 
     def drop_port_towards(self, address: str, port: int) -> None:
         """What goes from here to this port of that machine is lost, and nothing else: as behind a
         firewall that drops it. unlimit() ends it."""
+        self._drop(self.namespace, "e0", "match", "ip", "dst", f"{address}/32", "match", "ip",
+                   "dport", str(port), "0xffff")
+
+    @staticmethod
+    def _drop(namespace: str, device: str, *match: str) -> None:
+        """Of what leaves by the device, what matches goes to a queue that has room for nothing."""
         def tc(*words):
-            sh("tc", "-n", self.namespace, words[0], "add", "dev", "e0", *words[1:])
-        sh("tc", "-n", self.namespace, "qdisc", "del", "dev", "e0", "root", check=False)
+            sh("tc", "-n", namespace, words[0], "add", "dev", device, *words[1:])
+        sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)
         tc("qdisc", "root", "handle", "1:", "htb", "default", "10")
         for number in ("10", "20"):
             tc("class", "parent", "1:", "classid", f"1:{number}", "htb", "rate", "10gbit",
                "burst", "256k", "cburst", "256k", "quantum", "60000")
         tc("qdisc", "parent", "1:20", "handle", "20:", "bfifo", "limit", "1")
-        tc("filter", "parent", "1:", "protocol", "ip", "u32", "match", "ip", "dst",
-           f"{address}/32", "match", "ip", "dport", str(port), "0xffff", "flowid", "1:20")
+        tc("filter", "parent", "1:", "protocol", "ip", "u32", *match, "flowid", "1:20")
 
     def unlimit(self) -> None:
         for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
