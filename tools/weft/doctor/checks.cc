@@ -137,7 +137,7 @@ std::vector<Check> check_paths(const mds::PathsReport& report) {
       out.push_back({"port", Found::kNote, fmt::format("from {}: {}", name, from.why),
                      from.why == mds::kTooOldForPaths
                          ? "install one version of Weft on all machines"
-                         : "weft ds list says how it is"});
+                         : "run weft doctor again; weft ds list says how it is"});
     }
     for (const mds::BrokenPathReport& broken : from.broken) {
       const std::string port = broken.address.substr(broken.address.rfind(':') + 1);

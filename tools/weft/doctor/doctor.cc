@@ -237,7 +237,8 @@ class Doctor {
     const auto paths = mds::admin::Client(settings_.socket, kAllPaths).ask(mds::admin::GetPaths{});
     if (!paths) {
       add(Check{"port", Found::kNote, "between data servers: " + paths.error().describe(),
-                "install one version of Weft on all machines"});
+                paths.error() == Errc::kNotSupported ? "install one version of Weft on all machines"
+                                                     : "run weft doctor again"});
       return false;
     }
     add(check_paths(*paths));
