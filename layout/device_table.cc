@@ -14,15 +14,6 @@ constexpr std::uint32_t kTcpFormat = 1;
 constexpr std::uint32_t kRdmaFormat = 2;
 constexpr std::uint32_t kNetworksFormat = 3;
 
-std::vector<DeviceTable::Key> key_of(const Device& device) {
-  std::vector<DeviceTable::Key> key;
-  key.reserve(device.members.size());
-  for (const DeviceMember& member : device.members) {
-    key.push_back({member.ds_id, member.address_generation});
-  }
-  return key;
-}
-
 bool has_rdma(const Device& device) {
   return std::ranges::any_of(device.members, [](const DeviceMember& member) {
     return std::ranges::any_of(member.addresses, [](const DeviceAddress& address) {
@@ -99,6 +90,15 @@ Result<DeviceId> unpack(std::span<const std::byte, kDeviceIdBytes> bytes) {
   id.salt = in.u32();
   id.number = in.u64();
   return id;
+}
+
+std::vector<DeviceTable::Key> DeviceTable::key_of(const Device& device) {
+  std::vector<Key> key;
+  key.reserve(device.members.size());
+  for (const DeviceMember& member : device.members) {
+    key.push_back({member.ds_id, member.address_generation});
+  }
+  return key;
 }
 
 std::uint64_t DeviceTable::next_number() const {

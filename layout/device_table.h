@@ -98,6 +98,7 @@ class DeviceTable {
     std::uint32_t address_generation = 0;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  [[nodiscard]] static std::vector<Key> key_of(const Device& device);
   [[nodiscard]] std::shared_ptr<const Device> find(std::span<const Key> members) const;
   // The same for one who hands it out: it was used last then, as one that is added.
   [[nodiscard]] std::shared_ptr<const Device> use(std::span<const Key> members);

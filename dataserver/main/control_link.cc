@@ -527,7 +527,7 @@ ChangesUnderWay::Token ControlLink::enter_change(const layout::ObjectId& object)
 // With each heartbeat.
 void ControlLink::tell_late_changes() {
   for (const ChangesUnderWay::Change& change : changes_.take_late()) {
-    late_log_.warn("event=change_late object={} mds_epoch={} a cut, hole or allocation takes long",
+    late_log_.warn("event=change_late object={} mds_epoch={} what=\"cut, hole or allocation\"",
                    layout::to_string(change.object), change.epoch);
   }
 }

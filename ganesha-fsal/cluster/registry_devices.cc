@@ -8,18 +8,6 @@
 #include "rpc/control/mds_boot.h"
 
 namespace weft::mds {
-namespace {
-
-std::vector<layout::DeviceTable::Key> key_of(const layout::Device& like) {
-  std::vector<layout::DeviceTable::Key> key;
-  key.reserve(like.members.size());
-  for (const auto& member : like.members) {
-    key.push_back({member.ds_id, member.address_generation});
-  }
-  return key;
-}
-
-}  // namespace
 
 Result<layout::Device> Registry::compose(std::span<const std::uint32_t> ds_ids) const {
   const MutexLock lock(mutex_);
@@ -47,7 +35,7 @@ bool Registry::is_for(std::uint32_t ds_id, const std::optional<layout::NetAddres
 
 std::shared_ptr<const layout::Device> Registry::use(const layout::Device& like) {
   const MutexLock lock(mutex_);
-  return devices_.use(key_of(like));
+  return devices_.use(layout::DeviceTable::key_of(like));
 }
 
 Result<std::shared_ptr<const layout::Device>> Registry::device_for(
@@ -88,7 +76,7 @@ std::shared_ptr<const layout::Device> Registry::known_device(
   const auto wanted = compose(ds_ids);
   if (!wanted) return nullptr;
   const MutexLock lock(mutex_);
-  return devices_.find(key_of(*wanted));
+  return devices_.find(layout::DeviceTable::key_of(*wanted));
 }
 
 std::shared_ptr<const layout::Device> Registry::device(const layout::DeviceId& id) const {
