@@ -17,12 +17,14 @@
 #include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
 #include "rpc/session/server_dial.h"
+#include "rpc/transport/deadlines.h"
 
 namespace weft::ds {
 
 namespace {
 
 constexpr std::chrono::seconds kCloseConnections{5};
+static_assert(kCloseConnections > rpc::kDrainDeadline + rpc::kLongestTick);
 constexpr std::chrono::seconds kQuiet{5};
 constexpr std::chrono::hours kForgetAfter{1};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe

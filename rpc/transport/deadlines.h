@@ -12,6 +12,9 @@
 namespace weft::rpc {
 
 constexpr std::chrono::milliseconds kLongestTick{1000};
+// Of a draining close: how long the peer has to take what is queued, and to close its own end. One
+// that lost its power never does, and a server that stops waits for all of its connections.
+constexpr std::chrono::milliseconds kDrainDeadline{3000};
 
 // An eighth of the shortest deadline, so that none is late by more: 5 ms to kLongestTick. Zero is
 // no deadline.

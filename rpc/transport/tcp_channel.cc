@@ -301,9 +301,10 @@ void TcpChannel::wait_writable() {
 // --- Deadlines -----------------------------------------------------------------------------------
 
 Milliseconds TcpChannel::tick_interval() const {
+  if (state_ != State::kOpen) return rpc::tick_interval({limits_.drain_deadline});
   const bool stranger = limits_.standing == Standing::kStranger;
   return rpc::tick_interval({limits_.record_deadline, limits_.send_deadline,
-                             limits_.memory_deadline, limits_.drain_deadline, limits_.idle_deadline,
+                             limits_.memory_deadline, limits_.idle_deadline,
                              stranger ? limits_.stranger_deadline : Milliseconds{0}});
 }
 
@@ -388,6 +389,7 @@ void TcpChannel::close(Error why, bool drain) {
   why_ = std::move(why);
   state_ = State::kFlushing;
   closing_since_ = clock_.now();
+  start_timer();
   schedule_flush();
 }
 

@@ -11,6 +11,7 @@
 
 #include "rpc/base/standing.h"
 #include "rpc/onc/record_reader.h"
+#include "rpc/transport/deadlines.h"
 
 namespace weft::rpc {
 
@@ -19,12 +20,12 @@ using Milliseconds = std::chrono::milliseconds;
 struct TcpLimits {
   // A record beyond this ends the connection. 1 MiB of data and room for headers by default.
   std::size_t max_record_bytes = (std::size_t{1} << 20) + (std::size_t{8} << 10);
-  std::uint32_t max_fragments = 64;      // of one record
-  Milliseconds record_deadline{15'000};  // from a record's first byte to its last
-  Milliseconds idle_deadline{600'000};   // without any byte either way; 0: none
-  Milliseconds send_deadline{60'000};    // the peer takes nothing while replies are queued
-  Milliseconds memory_deadline{10'000};  // waiting for the buffer pool
-  Milliseconds drain_deadline{10'000};   // a draining close
+  std::uint32_t max_fragments = 64;             // of one record
+  Milliseconds record_deadline{15'000};         // from a record's first byte to its last
+  Milliseconds idle_deadline{600'000};          // without any byte either way; 0: none
+  Milliseconds send_deadline{60'000};           // the peer takes nothing while replies are queued
+  Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
+  Milliseconds drain_deadline{kDrainDeadline};  // a draining close
   std::size_t max_queued_bytes = std::size_t{8} << 20;  // of replies; beyond it reading stops
   LocatePayload locate_payload = nullptr;               // to place bulk data on a page boundary
   // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:

@@ -35,6 +35,7 @@
 
 #include "rpc/base/buffer.h"
 #include "rpc/transport/channel.h"
+#include "rpc/transport/deadlines.h"
 #include "rpc/transport/rdma/counts.h"
 #include "rpc/transport/rdma/queue_pair.h"
 
@@ -42,13 +43,13 @@ namespace weft::rpc::rdma {
 
 struct CallLimits {
   using Milliseconds = std::chrono::milliseconds;
-  std::size_t credits = 32;              // asked for, and no more are used
-  std::size_t receive_bytes = 4096;      // inline, of one answer; what the peer was told
-  std::size_t max_waiting = 4096;        // calls
-  Milliseconds idle_deadline{600'000};   // without anything either way; 0: none
-  Milliseconds send_deadline{60'000};    // none of the work under way is done
-  Milliseconds memory_deadline{10'000};  // waiting for the buffer pool
-  Milliseconds drain_deadline{10'000};   // a draining close
+  std::size_t credits = 32;                     // asked for, and no more are used
+  std::size_t receive_bytes = 4096;             // inline, of one answer; what the peer was told
+  std::size_t max_waiting = 4096;               // calls
+  Milliseconds idle_deadline{600'000};          // without anything either way; 0: none
+  Milliseconds send_deadline{60'000};           // none of the work under way is done
+  Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
+  Milliseconds drain_deadline{kDrainDeadline};  // a draining close
 };
 
 // What a connection exposes by default: seven calls with 1 MiB of data, and what goes with them.

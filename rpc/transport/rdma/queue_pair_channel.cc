@@ -132,8 +132,9 @@ void QueuePairChannel::starve() {
 
 void QueuePairChannel::start_timer() {
   const Milliseconds interval =
-      tick_interval({options_.send_deadline, options_.memory_deadline, options_.drain_deadline,
-                     options_.idle_deadline, options_.own_deadline});
+      state_ == State::kOpen ? tick_interval({options_.send_deadline, options_.memory_deadline,
+                                              options_.idle_deadline, options_.own_deadline})
+                             : tick_interval({options_.drain_deadline});
   timer_.expires_after(starved_since_ == TimePoint{} ? interval : kStarvedTick);
   timer_.async_wait([self = shared_from_this()](const error_code& error) {
     if (!error && self->state_ != State::kClosed) self->tick();
@@ -189,6 +190,7 @@ void QueuePairChannel::close(Error why, bool drain) {
   why_ = std::move(why);
   state_ = State::kFlushing;
   closing_since_ = clock_.now();
+  start_timer();
   ask_for_quiet();
   flushed_all();
 }

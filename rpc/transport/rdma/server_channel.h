@@ -43,6 +43,7 @@
 #include "rpc/onc/record_reader.h"
 #include "rpc/transport/admission.h"
 #include "rpc/transport/channel.h"
+#include "rpc/transport/deadlines.h"
 #include "rpc/transport/rdma/counts.h"
 #include "rpc/transport/rdma/queue_pair.h"
 
@@ -59,11 +60,11 @@ struct Limits {
   BufferPool* receives = nullptr;
   // Of a call with what is fetched for it. 1 MiB of data and room for headers by default.
   std::size_t max_record_bytes = (std::size_t{1} << 20) + (std::size_t{8} << 10);
-  Milliseconds fetch_deadline{15'000};   // until a call's chunks have been read
-  Milliseconds idle_deadline{600'000};   // without anything either way; 0: none
-  Milliseconds send_deadline{60'000};    // none of the work under way is done
-  Milliseconds memory_deadline{10'000};  // waiting for the buffer pool
-  Milliseconds drain_deadline{10'000};   // a draining close
+  Milliseconds fetch_deadline{15'000};          // until a call's chunks have been read
+  Milliseconds idle_deadline{600'000};          // without anything either way; 0: none
+  Milliseconds send_deadline{60'000};           // none of the work under way is done
+  Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
+  Milliseconds drain_deadline{kDrainDeadline};  // a draining close
 
   // As TcpLimits.
   Standing standing = Standing::kServer;

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <sstream>
@@ -114,6 +115,19 @@ TEST_CASE("the verifier and all data live through an orderly restart") {
   DsClient client(server->ports().at(0));
   CHECK(client.commit(handle) == before.verifier);
   CHECK(client.read(handle, 0, 100).text == "unstable");
+}
+
+// What a machine without power looks like: its end of the connection is never closed.
+TEST_CASE("a peer that never closes its connection does not keep a server from stopping in order") {
+  ServerRig rig;
+  rig.config.drain = std::chrono::seconds(0);
+  const auto server = rig.start();
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::socket peer(context);
+  peer.connect({boost::asio::ip::make_address("127.0.0.1"), server->ports().at(0)});
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(), 0, "x") == Status::NFS4_OK);
+  CHECK(server->stop());
 }
 
 TEST_CASE("handles of another key, another data server, or for reading only are refused") {
