@@ -3,6 +3,8 @@
 Every test fails against a Ganesha without the patch it names; the patch's header says how.
 """
 
+import os
+import pathlib
 import queue
 import signal
 import threading
@@ -11,9 +13,9 @@ import time
 import pytest
 
 import ganesha_server
-from wire import Client, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
+from wire import Client, Connection, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
 from wire.client40 import Client40
-from wire.rpc import auth_sys
+from wire.rpc import auth_none, auth_sys
 
 DEVICE = bytes([1]) + bytes(range(1, 16))  # byte 0 names the layout FSAL
 CIRCUMSTANCE_CLIENT, CIRCUMSTANCE_FORGOTTEN = 0, 4
@@ -769,3 +771,24 @@ def test_0047_a_create_looks_up_its_name_once(server, client, guarded):
     assert client.compound(*opening).status == Status.OK
     assert [call["name"] for call in server.calls("lookup")].count("new") == 1
     assert client.compound(*opening).status == (Status.EXIST if guarded else Status.OK)
+
+
+def test_0059_a_request_wakes_a_worker_once(server):
+    """On one processor, where who is woken runs at once."""
+    tasks = pathlib.Path(f"/proc/{server.process.pid}/task")
+    for task in tasks.iterdir():
+        os.sched_setaffinity(int(task.name), {min(os.sched_getaffinity(0))})
+
+    def switches():
+        words = " ".join((task / "status").read_text() for task in tasks.iterdir()).split()
+        return sum(int(words[at + 1]) for at, word in enumerate(words)
+                   if word.endswith("voluntary_ctxt_switches:"))
+
+    with Connection(server.address, 5.0) as connection:
+        def ask(count):
+            for _ in range(count):
+                connection.call(const.NFS_PROGRAM, const.NFS_VERSION, 0, b"", auth_none())
+        ask(200)
+        before = switches()
+        ask(1000)
+        assert (switches() - before) / 1000 < 3
