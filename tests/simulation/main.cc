@@ -251,14 +251,14 @@ int run(int argc, char** argv) {
                  "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
       ->capture_default_str();
   std::string stores;
-  const std::map<std::string, sim::StoreKind> kinds = {{"folder", sim::StoreKind::kFolder},
-                                                       {"checksums", sim::StoreKind::kChecksums},
-                                                       {"target", sim::StoreKind::kTarget},
-                                                       {"parity", sim::StoreKind::kParity}};
+  const std::map<std::string, sim::StoreKind> kinds = {
+      {"folder", sim::StoreKind::kFolder},     {"checksums", sim::StoreKind::kChecksums},
+      {"segments", sim::StoreKind::kSegments}, {"both", sim::StoreKind::kBoth},
+      {"target", sim::StoreKind::kTarget},     {"parity", sim::StoreKind::kParity}};
   app.add_option(
          "--stores", stores,
-         "Where objects are: folder, checksums (a folder with them), target or parity; else "
-         "the seed says")
+         "Where objects are: folder, checksums or segments (a folder with these), both, target or "
+         "parity; else the seed says")
       ->check(CLI::IsMember(kinds));
   std::string transport;
   const std::map<std::string, sim::Transport> transports = {{"tcp", sim::Transport::kTcp},

@@ -462,13 +462,27 @@ bool Client::read_by_mds(SharedFile& file, std::size_t block) {
 }
 
 void Client::read(SharedFile& file, bool through_mds) {
-  const std::size_t block = choose(file.history.blocks());
+  read_block(file, choose(file.history.blocks()), through_mds);
+}
+
+void Client::read_block(SharedFile& file, std::size_t block, bool through_mds) {
   begin("read file " + std::to_string(file.id) + " block " + std::to_string(block));
   while (!(through_mds ? read_by_mds(file, block) : read_by_layout(file, block))) {
     again();
     through_mds = choose(2) == 0;
   }
   ++totals_.reads;
+}
+
+void Client::read_in_order(std::span<const std::unique_ptr<SharedFile>> files) {
+  constexpr std::size_t kMost = 4;  // blocks of a file; one at each data server
+  const std::size_t blocks = std::min(files.front()->history.blocks(), kMost);
+  for (int round = 0; round < 3; ++round) {
+    if (round == 2) std::this_thread::sleep_for(std::chrono::seconds(3));
+    for (std::size_t block = 0; block < blocks; ++block) {
+      for (const auto& file : files) read_block(*file, block, false);
+    }
+  }
 }
 
 void Client::look(SharedFile& file) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +69,9 @@ class Client {
   void create(SharedFile& file, const std::string& name);
   void write_and_sync(SharedFile& file);
   void read(SharedFile& file, bool through_mds);
+  // The same blocks of all of them, twice, and once more after a pause: data servers with segments
+  // make some of them meanwhile.
+  void read_in_order(std::span<const std::unique_ptr<SharedFile>> files);
   // At the attributes.
   void look(SharedFile& file);
   void truncate(SharedFile& file);
@@ -107,6 +111,7 @@ class Client {
                        unsigned* life = nullptr) {
     return mds_.call<T>(node(), what, life);
   }
+  void read_block(SharedFile& file, std::size_t block, bool through_mds);
   [[nodiscard]] Call begin_call(const Place& place, rpc::nfs4::OpArgs op);
   // Nothing: it failed, which is noted.
   template <class Ok>

@@ -6,11 +6,11 @@
 namespace weft::sim {
 
 DataServerMachine::DataServerMachine(unsigned node, const std::string& folder, std::string mds,
-                                     std::vector<ds::TargetAddress> targets, bool checksums)
+                                     std::vector<ds::TargetAddress> targets, Kept kept)
     : Machine(node, "ds" + std::to_string(node), folder, std::uint64_t{4} << 30),
       mds_(std::move(mds)),
       targets_(std::move(targets)),
-      checksums_(checksums) {
+      kept_(kept) {
   write_file(key_file(), cluster_key());
 }
 
@@ -26,7 +26,13 @@ bool DataServerMachine::serve(const std::string& folder) {
     config.parity = targets_;
   }
   config.parity_chunk = kParityChunk;
-  config.checksums = checksums_;
+  config.checksums = kept_.checksums;
+  if (kept_.segments) {
+    config.segments.size = std::uint64_t{16} << 20;
+    config.segments.cache_bytes = std::uint64_t{16} << 20;
+    config.segments.best = 1;  // clients read in no order
+    config.segments.idle = std::chrono::seconds(1);
+  }
   config.mds = {{.host = mds_, .port = kControlPort}};
   return run_program(ds::DataServer::open(std::move(config), std::nullopt));
 }

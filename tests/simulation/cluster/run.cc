@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -74,6 +75,8 @@ class Cluster final : Clients {
   // The machine of the targets and the data servers that share memory with them.
   void lose_power_of_all();
   [[nodiscard]] Machine& any_machine();
+  // Three, or all: that many in a row.
+  [[nodiscard]] std::span<const std::unique_ptr<SharedFile>> some_files() const;
   [[nodiscard]] bool quiet();
   [[nodiscard]] Result<std::optional<layout::LayoutMap>> settled_layout(mds::FileId file);
   void check_stored(const SharedFile& file);
@@ -90,6 +93,7 @@ class Cluster final : Clients {
   std::vector<std::thread> applications_;
   unsigned at_work_ = 0;        // applications that have not ended
   bool shares_memory_ = false;  // data servers and targets, which are on one machine then
+  bool segments_ = false;
   bool disks_fail_ = false;
   unsigned deaths_ = 0;
   std::size_t compared_ = 0;  // objects, on the disks
@@ -100,9 +104,20 @@ class Cluster final : Clients {
 
 StoreKind kind_of(StoreKind kind) {
   if (kind != StoreKind::kAny) return kind;
-  const std::uint64_t chosen = choose(10);
-  if (chosen > 1) return chosen > 7 ? StoreKind::kChecksums : StoreKind::kFolder;
-  return chosen == 0 ? StoreKind::kTarget : StoreKind::kParity;
+  switch (choose(10)) {
+    case 0: return StoreKind::kTarget;
+    case 1: return StoreKind::kParity;
+    case 6: return StoreKind::kSegments;
+    case 7: return StoreKind::kBoth;
+    case 8:
+    case 9: return StoreKind::kChecksums;
+    default: return StoreKind::kFolder;
+  }
+}
+
+DataServerMachine::Kept kept_with(StoreKind kind) {
+  return {.checksums = kind == StoreKind::kChecksums || kind == StoreKind::kBoth,
+          .segments = kind == StoreKind::kSegments || kind == StoreKind::kBoth};
 }
 
 unsigned targets_of(StoreKind kind) {
@@ -125,9 +140,9 @@ Cluster::Cluster(const RunOptions& options)
   }
   for (unsigned i = 1; i <= options.data_servers; ++i) {
     servers_.push_back(std::make_unique<DataServerMachine>(
-        i, options.folder + "/ds" + std::to_string(i), mds_.address(), addresses,
-        kind == StoreKind::kChecksums));
+        i, options.folder + "/ds" + std::to_string(i), mds_.address(), addresses, kept_with(kind)));
   }
+  segments_ = kept_with(kind).segments;
   layout::PlacementPolicy policy;
   policy.stripe_unit = kBlockBytes;
   policy.reserve_bytes = 0;
@@ -202,6 +217,11 @@ void Cluster::start() {
   enter_node(kNoNode);
 }
 
+std::span<const std::unique_ptr<SharedFile>> Cluster::some_files() const {
+  const std::size_t count = std::min<std::size_t>(files_.size(), 3);
+  return std::span(files_).subspan(choose(files_.size() - count + 1), count);
+}
+
 void Cluster::work() {
   at_work_ = static_cast<unsigned>(clients_.size());
   for (unsigned c = 0; c < clients_.size(); ++c) {
@@ -223,7 +243,13 @@ void Cluster::work() {
           case 5: client.truncate(own); break;
           case 1: client.read(own, true); break;
           case 2: client.read(any, false); break;
-          case 3: client.read(any, true); break;
+          case 3:
+            if (segments_) {
+              client.read_in_order(some_files());
+            } else {
+              client.read(any, true);
+            }
+            break;
           case 10: client.work_on_passing_files(some_go); break;
           case 11: client.look(any); break;
           case 12:

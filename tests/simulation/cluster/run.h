@@ -9,9 +9,10 @@
 
 namespace weft::sim {
 
-// Where data servers have their objects: in their own folders, there with checksums, at one target
-// that serves them all, or at one parity group of two, three or five targets; kAny: the seed says.
-enum class StoreKind { kAny, kFolder, kChecksums, kTarget, kParity };
+// Where data servers have their objects: in their own folders, there with checksums, with segments
+// or with both, at one target that serves them all, or at one parity group of two, three or five
+// targets; kAny: the seed says.
+enum class StoreKind { kAny, kFolder, kChecksums, kSegments, kBoth, kTarget, kParity };
 
 // How data servers reach targets; kAny: the seed says.
 enum class Transport { kAny, kTcp, kSharedMemory };
