@@ -260,6 +260,9 @@ int run(int argc, char** argv) {
          "Where objects are: folder, checksums or segments (a folder with these), both, target or "
          "parity; else the seed says")
       ->check(CLI::IsMember(kinds));
+  app.add_flag("--direct", arguments.run.direct, "Stores do direct I/O; else the seed says");
+  app.add_flag("--cached", arguments.run.cached,
+               "Data servers and targets that may have a cache have one; else the seed says");
   std::string transport;
   const std::map<std::string, sim::Transport> transports = {{"tcp", sim::Transport::kTcp},
                                                             {"shm", sim::Transport::kSharedMemory}};
@@ -281,6 +284,9 @@ int run(int argc, char** argv) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
     arguments.others += std::string(" ") + name + " " + option->as<std::string>();
+  }
+  for (const char* name : {"--direct", "--cached"}) {
+    if (app.get_option(name)->count() > 0) arguments.others += std::string(" ") + name;
   }
   if (arguments.seed != 0) {
     arguments.first = arguments.seed;

@@ -16,7 +16,7 @@ DataServerMachine::DataServerMachine(unsigned node, const std::string& folder, s
 
 bool DataServerMachine::serve(const std::string& folder) {
   ds::DsConfig config;
-  configure(config, folder);
+  configure(config, folder, kept_.use);
   config.listen = {layout::make_address(address(), kDataPort).value()};
   config.name = name();
   config.shared_memory = false;

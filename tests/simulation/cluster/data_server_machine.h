@@ -17,6 +17,7 @@ class DataServerMachine final : public Machine {
   struct Kept {
     bool checksums = false;
     bool segments = false;
+    StoreUse use = {};
   };
   DataServerMachine(unsigned node, const std::string& folder, std::string mds,
                     std::vector<ds::TargetAddress> targets, Kept kept);

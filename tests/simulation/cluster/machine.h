@@ -15,10 +15,17 @@
 #include <thread>
 #include <type_traits>
 
+#include "dataserver/store/file_store.h"
 #include "rpc/base/error.h"
 #include "tests/simulation/world/scheduler.h"
 
 namespace weft::sim {
+
+// How the program uses its store.
+struct StoreUse {
+  bool direct = false;  // around the page cache
+  bool cached = false;  // with a cache of its own
+};
 
 class Machine {
  public:
@@ -60,13 +67,15 @@ class Machine {
 
   // What the configurations of weft-ds and weft-target have in common.
   template <class Config>
-  void configure(Config& config, const std::string& folder) const {
+  void configure(Config& config, const std::string& folder, StoreUse use) const {
     config.threads = 2;
     config.pin_threads = false;
     config.memory_limit_bytes = std::size_t{32} << 20;
     config.watchdog = std::chrono::seconds(0);
     config.drain = std::chrono::seconds(2);
     config.store.path = folder + "/store";
+    if (use.direct) config.store.mode = ds::IoMode::kDirect;
+    if (use.cached) config.cache_bytes = std::size_t{1} << 20;
     config.key_file = key_file();
   }
   // What their main()s do.

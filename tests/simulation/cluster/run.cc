@@ -133,16 +133,24 @@ Cluster::Cluster(const RunOptions& options)
   shares_memory_ = targets > 0 && (options.transport == Transport::kAny
                                        ? choose(2) == 0
                                        : options.transport == Transport::kSharedMemory);
+  // Who goes through the kernel's page cache has none of its own.
+  const bool direct = options.direct || choose(4) == 0;
+  const auto use_of = [&](bool may_cache) {
+    return StoreUse{.direct = direct, .cached = may_cache && (options.cached || choose(2) == 0)};
+  };
   for (unsigned i = 0; i < targets; ++i) {
     targets_.push_back(std::make_unique<TargetMachine>(
-        kFirstTargetNode + i, options.folder + "/target" + std::to_string(i), shares_memory_));
+        kFirstTargetNode + i, options.folder + "/target" + std::to_string(i), shares_memory_,
+        use_of(direct)));
     addresses.push_back(targets_.back()->target());
   }
+  DataServerMachine::Kept kept = kept_with(kind);
+  kept.use = use_of(direct || targets > 0);
+  segments_ = kept.segments;
   for (unsigned i = 1; i <= options.data_servers; ++i) {
     servers_.push_back(std::make_unique<DataServerMachine>(
-        i, options.folder + "/ds" + std::to_string(i), mds_.address(), addresses, kept_with(kind)));
+        i, options.folder + "/ds" + std::to_string(i), mds_.address(), addresses, kept));
   }
-  segments_ = kept_with(kind).segments;
   layout::PlacementPolicy policy;
   policy.stripe_unit = kBlockBytes;
   policy.reserve_bytes = 0;

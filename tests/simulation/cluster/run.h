@@ -31,6 +31,9 @@ struct RunOptions {
   // In one seed of so many disks fail: reads, writes and syncs end with EIO, too. 0: in none.
   unsigned failing_disks = 4;
   StoreKind stores = StoreKind::kAny;
+  // How stores are used, in every seed; else the seed says.
+  bool direct = false;
+  bool cached = false;  // where there may be a cache
   Transport transport = Transport::kAny;
   Layouts layouts = Layouts::kAny;
   std::string folder;  // for the disks

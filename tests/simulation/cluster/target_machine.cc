@@ -5,9 +5,11 @@
 
 namespace weft::sim {
 
-TargetMachine::TargetMachine(unsigned node, const std::string& folder, bool shares_memory)
+TargetMachine::TargetMachine(unsigned node, const std::string& folder, bool shares_memory,
+                             StoreUse use)
     : Machine(node, "target" + std::to_string(node), folder, std::uint64_t{4} << 30),
-      socket_(shares_memory ? folder + ".sock" : "") {
+      socket_(shares_memory ? folder + ".sock" : ""),
+      use_(use) {
   write_file(key_file(), cluster_key());
 }
 
@@ -18,7 +20,7 @@ ds::TargetAddress TargetMachine::target() const {
 
 bool TargetMachine::serve(const std::string& folder) {
   ds::TargetConfig config;
-  configure(config, folder);
+  configure(config, folder, use_);
   config.socket = socket_;
   if (socket_.empty()) config.listen = {target().inet};
   return run_program(ds::Target::open(std::move(config)));

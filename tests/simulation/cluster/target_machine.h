@@ -11,7 +11,7 @@ namespace weft::sim {
 
 class TargetMachine final : public Machine {
  public:
-  TargetMachine(unsigned node, const std::string& folder, bool shares_memory);
+  TargetMachine(unsigned node, const std::string& folder, bool shares_memory, StoreUse use);
   // Where data servers find it.
   [[nodiscard]] ds::TargetAddress target() const;
 
@@ -19,6 +19,7 @@ class TargetMachine final : public Machine {
   bool serve(const std::string& folder) override;
 
   const std::string socket_;  // empty: by TCP
+  const StoreUse use_;
 };
 
 }  // namespace weft::sim
