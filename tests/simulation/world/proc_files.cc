@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/files.h"
@@ -68,12 +69,48 @@ std::string uuid(std::uint64_t high, std::uint64_t low) {
   return text;
 }
 
+// What others do with a disk: nothing, or all that it can for some seconds.
+class OtherUse {
+ public:
+  // Behind its numbers and name in /proc/diskstats.
+  std::string counts() {
+    const Ns time = now();
+    if (time < since_) *this = OtherUse();  // of an earlier run
+    while (until_ < time) {
+      pass(until_);
+      busy_ = choose(4) == 0;
+      until_ += 2 * kSecond + static_cast<Ns>(choose(15 * kSecond));
+    }
+    pass(time);
+    const auto ms = static_cast<unsigned long long>(busy_for_ / kMillisecond);
+    char text[160];
+    std::snprintf(text, sizeof text, " %llu 0 %llu %llu 0 0 0 0 %d %llu %llu 0 0 0 0 0 0\n", ms,
+                  ms * kSectorsInMs, ms * kQueue, busy_ ? kQueue : 0, ms, ms * kQueue);
+    return text;
+  }
+
+ private:
+  static constexpr unsigned kSectorsInMs = 400;
+  static constexpr int kQueue = 4;
+
+  void pass(Ns until) {
+    if (busy_) busy_for_ += until - since_;
+    since_ = until;
+  }
+
+  Ns since_ = 0;
+  Ns until_ = 0;
+  Ns busy_for_ = 0;
+  bool busy_ = false;
+};
+
 // A line for each of the numbers that files_stat.cc gives disks.
 std::string disk_lines() {
+  static std::vector<OtherUse> uses;
+  uses.resize(disk::count());
   std::string text;
   for (unsigned disk = 0; disk < disk::count(); ++disk) {
-    text += " 259 " + std::to_string(disk) + " disk" + std::to_string(disk) +
-            " 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    text += " 259 " + std::to_string(disk) + " disk" + std::to_string(disk) + uses[disk].counts();
   }
   return text;
 }
