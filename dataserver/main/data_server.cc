@@ -26,6 +26,7 @@ namespace {
 constexpr std::chrono::seconds kCloseConnections{5};
 static_assert(kCloseConnections > rpc::kDrainDeadline + rpc::kLongestTick);
 constexpr std::chrono::seconds kQuiet{5};
+constexpr std::size_t kMostLost = 4;  // a part of the memory
 constexpr std::chrono::hours kForgetAfter{1};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 constexpr std::chrono::milliseconds kWatchdogRound{500};
@@ -452,9 +453,20 @@ void DataServer::watch_disk() {
   }
 }
 
+// Memory that targets had which died, as long as a device for RDMA has it, too.
+Result<> DataServer::check_memory() const {
+  const std::size_t lost = pool_.arena() == nullptr ? 0 : pool_.arena()->lost_bytes();
+  if (lost <= config_.memory_limit_bytes / kMostLost) return {};
+  return fail(Errc::kBusy,
+              fmt::format("{} MiB of memory cannot be used any more: targets died that had it. A "
+                          "new start has all of server.memory_limit",
+                          lost >> 20));
+}
+
 Result<> DataServer::tick() {
   follow_keys();
   watch_disk();
+  if (auto enough = check_memory(); !enough) return enough;
   sessions_->expire();
   if (give_up_ && chain_->give_up({.target = *give_up_})) give_up_.reset();
   if (control_ != nullptr && !joining_) {

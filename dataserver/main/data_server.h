@@ -102,6 +102,7 @@ class DataServer {
   [[nodiscard]] bool drain_requests();
   void follow_keys();
   void watch_disk();
+  [[nodiscard]] Result<> check_memory() const;
 
   // In the order of construction; destroyed in the reverse.
   DsConfig config_;

@@ -158,6 +158,10 @@ void TargetServer::Connection::hello(const TargetHello& hello, std::uint64_t off
 void TargetServer::Connection::found_space(const TargetHello& hello,
                                            const rpc::peer::ClusterKey& key,
                                            Result<OpenSpace> space) {
+  // Who changed the keys since has looked for those who are known, and this one was not yet.
+  if (!shared_->parts.keys->accepts(key)) {
+    return finish_with({.op = TargetOp::kHello}, Error{Errc::kAuth, "a key that is not used"});
+  }
   TargetResponse response{.op = TargetOp::kHello, .tag = tells_version_ ? version_ : 0};
   if (!space) {
     shared_->refused_log.warn("event=space_failed space={} error=\"{}\"", to_string(hello.space),

@@ -2,11 +2,12 @@
 // too long.
 //
 // Threading: returns when all is done; threads of its own, at most `threads`, the caller's
-// included.
+// included. Fewer where the system gives no more.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -20,7 +21,11 @@ void in_parallel(std::size_t count, std::size_t threads, const Work& work) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::thread> others;
-  while (others.size() + 1 < threads && others.size() + 1 < count) others.emplace_back(run);
+  try {
+    while (others.size() + 1 < threads && others.size() + 1 < count) others.emplace_back(run);
+  } catch (const std::system_error&) {
+    // What there are do it all.
+  }
   run();
   for (std::thread& other : others) other.join();
 }

@@ -127,6 +127,8 @@ Result<> FileData::finish_cut(const Alone& /*alone*/, FileId file) {
 }
 
 Result<> FileData::cut(const PendingTruncate& pending) {
+  // No object has a byte behind that, and an empty range is none that a copy could lack.
+  if (pending.cut_at == kMaxFileSize) return parts_.names.finish_truncate(pending);
   const ObjectsChange truncate = [&](const layout::LayoutMap& map, const layout::ObjectId& object,
                                      Finished<void> finished) {
     parts_.cluster.objects().truncate(map, object, pending.cut_at, std::move(finished));

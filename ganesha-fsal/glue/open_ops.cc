@@ -38,7 +38,6 @@ fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t fla
       return this_export().names().hold(handle.file);
     }();
     if (!held) return to_fsal(held.error());
-    if (held->nlink == 0) server.remember_orphan(handle.file);
   }
   const fsal_status_t status = take_share(*handle.open, state, flags, caller());
   if (FSAL_IS_ERROR(status)) {

@@ -113,6 +113,8 @@ class Mover {
     std::function<Result<>(FileId, const layout::LayoutMap&, std::uint32_t source,
                            std::uint32_t to)>
         copy;
+    // Bytes of storage of one of its copies, ObjectCalls::stat(). Waits for data servers.
+    std::function<Result<std::uint64_t>(FileId, const layout::LayoutMap&)> allocated;
     std::function<Result<>(FileId, std::uint32_t ds_id)> exclude;  // Mirrors::exclude()
     std::function<Result<>(FileId)> finish;                        // Mirrors::finish_move()
     // At most control::kMaxFences.
@@ -289,7 +291,11 @@ class Mover {
   void count(std::uint32_t from, std::uint64_t bytes);
   [[nodiscard]] Begun choose(FileId file, std::uint32_t from, Round& round,
                              std::vector<Chosen>& chosen);
-  [[nodiscard]] Result<std::uint32_t> successor(const layout::LayoutMap& map, std::uint64_t bytes,
+  // By the file's size; by what is stored of it where that is for no other data server.
+  [[nodiscard]] Result<std::uint32_t> successor(const InodeAttributes& file,
+                                                const layout::LayoutMap& map, std::uint32_t from,
+                                                const Round& round) const;
+  [[nodiscard]] Result<std::uint32_t> with_room(const layout::LayoutMap& map, std::uint64_t bytes,
                                                 std::uint32_t from, const Round& round) const;
   // Returns those that did not begin. `begun` has the error, but of those that could not go
   // directly: they begin as any file the next time.

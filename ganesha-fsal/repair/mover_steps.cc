@@ -188,7 +188,7 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
   if (full(round) || moves_.size() + chosen.size() >= parts_.limits.known) return Begun::kFull;
   const auto attributes = parts_.names.getattr(file);
   if (!attributes) return Begun::kNothing;
-  const auto to = successor(**map, attributes->size, from, round);
+  const auto to = successor(*attributes, **map, from, round);
   if (!to && to.error() == Errc::kBusy) return Begun::kFull;
   if (!to) {
     note_stuck(from, to.error().text);
@@ -222,7 +222,7 @@ std::vector<Mover::Chosen> Mover::begin_all(std::vector<Chosen> chosen, std::uin
 }
 
 // kBusy: the one that would be chosen has enough to do.
-Result<std::uint32_t> Mover::successor(const layout::LayoutMap& map, std::uint64_t bytes,
+Result<std::uint32_t> Mover::successor(const InodeAttributes& file, const layout::LayoutMap& map,
                                        std::uint32_t from, const Round& round) const {
   const auto seat = *layout::seat_of(map, from);
   const bool there = std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
@@ -233,13 +233,26 @@ Result<std::uint32_t> Mover::successor(const layout::LayoutMap& map, std::uint64
   if (!there) {
     return fail(Errc::kUnreachable, "no data server that is here has a current copy of them");
   }
+  const std::uint64_t whole = file.size / map.copies.front().ds_ids.size();
+  auto to = with_room(map, whole, from, round);
+  if (to || to.error() == Errc::kBusy) return to;
+  if (const auto any = with_room(map, 0, from, round); !any) {
+    return any.error() == Errc::kBusy ? any : to;
+  }
+  // Its holes are not copied. Where its bytes are in it is not asked: all may be here.
+  const auto allocated = parts_.allocated(file.id, map);
+  if (!allocated || *allocated >= whole) return to;
+  return with_room(map, *allocated, from, round);
+}
+
+Result<std::uint32_t> Mover::with_room(const layout::LayoutMap& map, std::uint64_t bytes,
+                                       std::uint32_t from, const Round& round) const {
   const auto filling = [&](std::uint32_t ds_id) {
     return static_cast<unsigned>(round.moves_to(ds_id));
   };
-  auto to = layout::choose_successor(map, from, round.candidates,
-                                     {.reserve_bytes = parts_.limits.reserve_bytes,
-                                      .wanted_bytes = bytes / map.copies.front().ds_ids.size(),
-                                      .under_way = filling});
+  auto to = layout::choose_successor(
+      map, from, round.candidates,
+      {.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes, .under_way = filling});
   if (to && full(round, *to)) return fail(Errc::kBusy, "enough to do");
   return to;
 }

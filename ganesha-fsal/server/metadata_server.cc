@@ -279,17 +279,9 @@ void MetadataServer::release(FileId file) {
   if (!released) {
     spdlog::error("file not released file={:x} error=\"{}\"", file, released.error().describe());
   }
-  const MutexLock lock(orphans_mutex_);
-  if (orphans_.contains(file) && !names_->getattr(file)) orphans_.erase(file);
-}
-
-void MetadataServer::remember_orphan(FileId file) {
-  const MutexLock lock(orphans_mutex_);
-  orphans_.insert(file);
 }
 
 void MetadataServer::orphaned(FileId file) {
-  remember_orphan(file);
   if (environment_.is_open(file, std::nullopt)) return;
   // Clients hear of it, perhaps before whoever removed it is told.
   if (names_->settle(file)) layouts_->recall(file, "unlinked");

@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -101,8 +100,6 @@ class MetadataServer {
   // A file lost its last name while it is held. Layouts that nobody has open are recalled, so
   // that its objects can go.
   void orphaned(FileId file);
-  // A file without names is held again: after a restart, by who had it open before.
-  void remember_orphan(FileId file);
 
   // Of files with so many copies.
   [[nodiscard]] FsSpace space(std::uint32_t copies);
@@ -167,9 +164,6 @@ class MetadataServer {
 
   std::atomic<std::uint64_t> layout_errors_{0};
   std::atomic<Clock::time_point> layout_error_at_{};
-
-  Mutex orphans_mutex_;
-  std::set<FileId> orphans_ WEFT_GUARDED_BY(orphans_mutex_);
 };
 
 }  // namespace weft::mds

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ganesha-fsal/cluster/await.h"
+#include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/server/metadata_server.h"
 
 namespace weft::mds {
@@ -137,6 +138,14 @@ Mover::Parts Repairs::mover_parts() {
                  std::uint32_t to) {
             return repairer_.copy({.file = file, .map = &map, .source = source, .to = to});
           },
+      .allocated = [this](FileId file, const layout::LayoutMap& map) -> Result<std::uint64_t> {
+        auto stat = await<ObjectCalls::Stat>([&](Done<ObjectCalls::Stat> done) {
+          server_.cluster().objects().stat(map, server_.names().object_of(file, map),
+                                           std::move(done));
+        });
+        if (!stat) return pass(stat);
+        return stat->allocated;
+      },
       .exclude =
           [this](FileId file, std::uint32_t ds_id) {
             return server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);

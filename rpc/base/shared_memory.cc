@@ -140,7 +140,10 @@ void Arena::give(std::byte* run, std::size_t size) {
   retired_.erase(first, last);
   any_retired_.store(!retired_.empty());
   // Pages that stay are used again by the next who takes them.
-  if (retired && !removed) return;
+  if (retired && !removed) {
+    lost_ += size;
+    return;
+  }
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + size) {
     size += next->second;

@@ -77,6 +77,8 @@ class Arena {
   void give(std::byte* run, std::size_t size);
   // Bytes in runs that are out, whose pages are not to be used for anything else.
   void retire(std::span<const std::byte> bytes);
+  // Bytes that are not used again, since a device has their pages. For good.
+  [[nodiscard]] std::size_t lost_bytes() const { return lost_.load(); }
   // Whether a run that is out has such pages.
   [[nodiscard]] bool is_retired(const std::byte* run, std::size_t size) const;
 
@@ -92,6 +94,7 @@ class Arena {
   // offset -> end; may overlap
   std::map<std::size_t, std::size_t> retired_ WEFT_GUARDED_BY(mutex_);
   std::atomic<bool> pinned_ = false;
+  std::atomic<std::size_t> lost_ = 0;
   std::atomic<bool> any_retired_ = false;  // so that who asks needs no lock while there are none
 };
 

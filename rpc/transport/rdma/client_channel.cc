@@ -128,7 +128,7 @@ void ClientChannel::process() {
   while (state() != State::kClosed && !arrived().empty() &&
          (!paused() || state() == State::kFlushing)) {
     if (auto taken = take(arrived().front()); !taken) {
-      if (taken.error() == Errc::kBusy) return starve();
+      if (taken.error() == Errc::kBusy) return starve(Want::kToReceive);
       return fail_with(std::move(taken.error()));
     }
     push();
@@ -153,7 +153,7 @@ Result<> ClientChannel::take(const Completion& sent) {
     if (!copied) return std::unexpected(copied.error());
     delivery = std::move(*copied);
   }
-  fed();
+  fed(Want::kToReceive);
   granted_ = std::min<std::size_t>(start->credits, credits());
   calls_.erase(call);
   receive_again();

@@ -124,9 +124,9 @@ void QueuePairChannel::on_disconnected(const Error& why) {
 
 // --- Deadlines -----------------------------------------------------------------------------------
 
-void QueuePairChannel::starve() {
-  if (starved_since_ != TimePoint{}) return;
-  starved_since_ = clock_.now();
+void QueuePairChannel::starve(Want what) {
+  if (since(what) != TimePoint{}) return;
+  since(what) = clock_.now();
   start_timer();
 }
 
@@ -135,7 +135,7 @@ void QueuePairChannel::start_timer() {
       state_ == State::kOpen ? tick_interval({options_.send_deadline, options_.memory_deadline,
                                               options_.idle_deadline, options_.own_deadline})
                              : tick_interval({options_.drain_deadline});
-  timer_.expires_after(starved_since_ == TimePoint{} ? interval : kStarvedTick);
+  timer_.expires_after(starves() ? kStarvedTick : interval);
   timer_.async_wait([self = shared_from_this()](const error_code& error) {
     if (!error && self->state_ != State::kClosed) self->tick();
   });
@@ -153,7 +153,8 @@ std::optional<Error> QueuePairChannel::late(TimePoint now) const {
   if (under_way_ > quiet_ && beyond(moved_at_, options_.send_deadline)) {
     return Error{Errc::kTimedOut, peer() + " takes no " + options_.sends};
   }
-  if (beyond(starved_since_, options_.memory_deadline)) {
+  if (beyond(starved_receiving_, options_.memory_deadline) ||
+      beyond(starved_sending_, options_.memory_deadline)) {
     return Error{Errc::kBusy, std::string("no memory for ") + options_.takes + " of " + peer()};
   }
   if (options_.idle_deadline.count() > 0 && beyond(last_activity_, options_.idle_deadline)) {
@@ -165,7 +166,7 @@ std::optional<Error> QueuePairChannel::late(TimePoint now) const {
 void QueuePairChannel::tick() {
   if (state_ == State::kOpen && user_->is_awaited()) last_activity_ = clock_.now();
   if (auto why = late(clock_.tick())) return fail_with(std::move(*why));
-  if (starved_since_ != TimePoint{}) {
+  if (starves()) {
     push();
     process();
     if (state_ == State::kFlushing) flushed_all();

@@ -99,9 +99,11 @@ class QueuePairChannel : public Channel,
   void receive_again();
   void add(Work work) { works_.push_back(std::move(work)); }
   void post_work();
-  // There is no memory: it is asked for again soon, until the deadline.
-  void starve();
-  void fed() { starved_since_ = {}; }
+  // There is no memory for it: it is asked for again soon, until the deadline. What arrives finding
+  // some says nothing of what is to be sent.
+  enum class Want : std::uint8_t { kToReceive, kToSend };
+  void starve(Want what);
+  void fed(Want what) { since(what) = {}; }
   void flushed_all();
   void fail_with(Error why);
 
@@ -109,6 +111,12 @@ class QueuePairChannel : public Channel,
   [[nodiscard]] Result<> post_receives();
   void start_timer();
   void tick();
+  [[nodiscard]] TimePoint& since(Want what) {
+    return what == Want::kToReceive ? starved_receiving_ : starved_sending_;
+  }
+  [[nodiscard]] bool starves() const {
+    return starved_receiving_ != TimePoint{} || starved_sending_ != TimePoint{};
+  }
   [[nodiscard]] std::optional<Error> late(TimePoint now) const;
   void finish_close();
   // Asks when what nobody waits for is done.
@@ -136,7 +144,8 @@ class QueuePairChannel : public Channel,
   std::size_t bytes_under_way_ = 0;  // of what is sent
 
   // Since when, for the deadlines; the epoch when not so.
-  TimePoint starved_since_{};
+  TimePoint starved_receiving_{};
+  TimePoint starved_sending_{};
   TimePoint closing_since_{};
   TimePoint moved_at_{};  // the last time at which work was done, or began, that is waited for
   TimePoint last_activity_;

@@ -147,7 +147,7 @@ void ServerChannel::process() {
       if (auto taken = take(arrived().front()); taken)
         continue;
       else if (taken.error() == Errc::kBusy)
-        return starve();
+        return starve(Want::kToReceive);
       else
         return fail_with(std::move(taken.error()));
     } else {
@@ -180,7 +180,7 @@ Result<> ServerChannel::take(const Completion& sent) {
   const auto share = judge(*incoming, call.skipped);
   if (!share) return std::unexpected(share.error());
   if (auto ready = prepare(*incoming, *share, call, reads); !ready) return ready;
-  fed();
+  fed(Want::kToReceive);
   call.fetching = reads.size();
   if (reads.empty()) ready_.push_back(xid);
   calls_.emplace(xid, std::move(call));
@@ -315,11 +315,11 @@ void ServerChannel::send(Message message) {
 void ServerChannel::push() {
   while (state() != State::kClosed && !answers_.empty()) {
     if (auto pushed = push_answer(answers_.front()); !pushed) {
-      if (pushed.error() == Errc::kBusy) return starve();
+      if (pushed.error() == Errc::kBusy) return starve(Want::kToSend);
       return fail_with(std::move(pushed.error()));
     }
     answers_.pop_front();
-    fed();
+    fed(Want::kToSend);
   }
 }
 

@@ -99,7 +99,9 @@ Result<OwnedFd> ShmChannel::take_handed() {
 void ShmChannel::listen_to_socket() {
   connection_.socket.async_receive(
       boost::asio::buffer(bytes_),
-      [self = shared_from_this()](const error_code& error, std::size_t) {
+      [self = shared_from_this()](const error_code& error, std::size_t count) {
+        const auto said = std::span(self->bytes_).first(count);
+        if (std::ranges::find(said, kAllGivenBack) != said.end()) self->all_given_back_ = true;
         self->on_socket(error);
       });
 }
@@ -281,10 +283,10 @@ void ShmChannel::peer_gone() {
 }
 
 // Pages the peer had when it went: a disk may still write into them on behalf of a process that is
-// gone (direct I/O), however long that takes.
+// gone (direct I/O), however long that takes. One that lives has said that it uses them no more.
 void ShmChannel::retire_lent() {
   for (const auto& [number, pages] : lent_) {
-    if (!pages.empty()) pool_.arena()->retire(pages.span());
+    if (!pages.empty() && !all_given_back_) pool_.arena()->retire(pages.span());
   }
   lent_bytes_ = 0;
   lent_.clear();
@@ -295,6 +297,7 @@ void ShmChannel::close(Error why, bool drain) {
   if (state_ != State::kOpen) return;
   why_ = std::move(why);
   state_ = State::kFlushing;
+  start_stall_timer(limits_.drain_deadline);
 }
 
 void ShmChannel::fail_with(Error why) {

@@ -14,11 +14,11 @@
 // never block, whatever the peer does. Each side decides for itself, and listens to both.
 //
 // The Unix socket the two met on stays: its end says that the peer is gone. The borrowing side
-// keeps its end open until it has no page in use; so the lender, once the socket has ended, knows
-// that no thread of the peer touches its pages any more. A disk may, which the peer told to write
-// there: pages not given back are retired, so that others take their place in the arena before
-// they are used again (Arena::retire). A lender that closes with pages still out lingers until
-// then.
+// keeps its end open until it has no page in use, and says so before it ends it; so the lender,
+// once the socket has ended, knows that no thread of the peer touches its pages any more. Of a peer
+// that died and said nothing a disk may, which the peer told to write there: pages not given back
+// are retired, so that others take their place in the arena before they are used again
+// (Arena::retire). A lender that closes with pages still out lingers until then.
 //
 // The accepting side can hand descriptors over with its records, through a socket of their own that
 // nobody listens at: they are taken when a record says that one came with it.
@@ -99,7 +99,7 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   void flush_queue();
   void flush_releases();
   void ring_bell();
-  void start_stall_timer();
+  void start_stall_timer(std::chrono::milliseconds limit);
 
   // Receiving.
   void listen_to_socket();
@@ -149,7 +149,8 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   bool paused_ = false;
   bool drain_posted_ = false;
   bool polling_ = false;
-  bool starved_ = false;  // waiting for the pool
+  bool starved_ = false;         // waiting for the pool
+  bool all_given_back_ = false;  // the borrower has said so, at its end
   TimePoint starved_since_{};
   TimePoint idle_since_{};
   TimePoint poll_until_{};

@@ -22,12 +22,20 @@ void append(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+bool say(int socket, std::byte what) {
+  return ::send(socket, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
 }  // namespace
 
 ShmChannel::Borrowed::Borrowed(std::weak_ptr<ShmChannel> of, ShmConnection& connection)
     : channel(std::move(of)),
       arena(connection.arena),
       socket(::fcntl(connection.socket.native_handle(), F_DUPFD_CLOEXEC, 0)) {}
+
+ShmChannel::Borrowed::~Borrowed() {
+  if (socket) static_cast<void>(say(socket.get(), kAllGivenBack));
+}
 
 void ShmChannel::Borrowed::give_back(std::uint32_t number) {
   auto open = channel.lock();
@@ -129,7 +137,7 @@ void ShmChannel::push_or_queue(const RecordHead& head, std::span<const std::uint
   queued_bytes_ += size;
   queue_.push_back(std::move(record));
   if (queue_.size() > 1) return;  // waiting already
-  start_stall_timer();
+  start_stall_timer(limits_.send_deadline);
   flush_queue();
 }
 
@@ -146,7 +154,7 @@ void ShmChannel::flush_queue() {
     queued_bytes_ -= record.size();
     queue_.pop_front();
     if (!queue_.empty()) {
-      start_stall_timer();
+      if (state_ == State::kOpen) start_stall_timer(limits_.send_deadline);
       continue;
     }
     stall_timer_.cancel();
@@ -155,9 +163,9 @@ void ShmChannel::flush_queue() {
   }
 }
 
-// Runs while a record waits for room; each that finds it begins anew.
-void ShmChannel::start_stall_timer() {
-  stall_timer_.expires_after(limits_.send_deadline);
+// Runs while a record waits for room; each that finds it begins anew, but for those of a close.
+void ShmChannel::start_stall_timer(std::chrono::milliseconds limit) {
+  stall_timer_.expires_after(limit);
   stall_timer_.async_wait([self = shared_from_this()](const error_code& error) {
     if (!error) self->fail_with({Errc::kTimedOut, self->connection_.peer + " takes no records"});
   });
@@ -173,10 +181,8 @@ void ShmChannel::flush_releases() {
 
 void ShmChannel::ring_bell() {
   if (connection_.peer_bell && Bell::ring(connection_.peer_bell.get())) return;
-  const char bell = 1;
   // A socket that takes no more is full of bells; one that is broken tells us by its end.
-  static_cast<void>(
-      ::send(connection_.socket.native_handle(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
+  static_cast<void>(say(connection_.socket.native_handle(), kBell));
 }
 
 }  // namespace weft::rpc

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "rpc/transport/deadlines.h"
 #include "rpc/transport/tcp_options.h"
 
 namespace weft::rpc {
@@ -18,9 +19,10 @@ struct ShmLimits {
   // Polls so long at most before it sleeps, where that pays (patience.h); 0: never.
   std::chrono::microseconds max_poll{20};
   std::size_t max_queued_bytes = std::size_t{1} << 20;  // for a full ring; then reading stops
-  Milliseconds send_deadline{60'000};    // the peer takes nothing while records are queued
-  Milliseconds memory_deadline{10'000};  // waiting for the buffer pool
-  Milliseconds connect_deadline{5'000};  // from connecting to the first record
+  Milliseconds send_deadline{60'000};           // the peer takes nothing while records are queued
+  Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
+  Milliseconds drain_deadline{kDrainDeadline};  // a draining close
+  Milliseconds connect_deadline{5'000};         // from connecting to the first record
 };
 
 struct ShmDialerOptions {

@@ -56,6 +56,18 @@ TEST_CASE_METHOD(FileIoTest, "a change that one copy's disk fails goes on withou
   check_clean();
 }
 
+// Nothing is behind the greatest size: no copy could lack a part of such a cut.
+TEST_CASE_METHOD(FileIoTest, "a file of the greatest size takes it again while a copy is stale") {
+  REQUIRE(write(0, pattern(1000, 1)));
+  REQUIRE(truncate(kMaxFileSize, 5));
+  control[1]->fault = Errc::kIo;
+  REQUIRE(kPunch.make(*this));
+  control[1]->fault = std::nullopt;
+  REQUIRE(state_at(2) == CopyState::kStale);
+  CHECK(truncate(kMaxFileSize, 5));
+  CHECK(read(0, 1000).size() == 1000);
+}
+
 TEST_CASE_METHOD(FileIoTest, "a change that every copy's disk fails is the client's error") {
   const Change change = GENERATE(kTruncate, kPunch, kAllocate);
   CAPTURE(change.name);

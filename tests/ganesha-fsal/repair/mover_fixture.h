@@ -40,6 +40,7 @@ class MoverTest : public RepairTest {
         },
         .copy = [this](FileId file, const layout::LayoutMap&, std::uint32_t source,
                        std::uint32_t to) { return copy(file, source, to); },
+        .allocated = [this](FileId, const layout::LayoutMap&) { return allocated; },
         .exclude = [this](FileId file, std::uint32_t ds) { return exclude(file, ds); },
         .finish = [this](FileId file) -> Result<> {
           auto done = names->finish_move(file);
@@ -145,6 +146,7 @@ class MoverTest : public RepairTest {
   std::map<std::uint32_t, Mover::Server> known;
   std::unique_ptr<Mover> mover;
   std::vector<std::pair<std::uint32_t, FileId>> fences;
+  Result<std::uint64_t> allocated = fail(Errc::kUnreachable, "nobody answers");
   std::set<std::uint32_t> filled;
   std::set<std::uint32_t> forgotten;
   bool lapsed = true;

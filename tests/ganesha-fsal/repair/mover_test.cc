@@ -223,6 +223,28 @@ TEST_CASE_METHOD(MoverTest, "what cannot be moved is told, with the reason") {
   CHECK(layout::seat_of(**names->layout(alone), 3));
 }
 
+TEST_CASE_METHOD(MoverTest, "a file longer than any disk is moved by what is stored of it") {
+  const FileId f = mirrored("f");
+  AttributeChange change;
+  change.size = std::uint64_t{1} << 50;
+  REQUIRE(names->setattr(kSuperuser, f, change));
+  drain(3);
+  make();
+  for (const auto& [stored, goes] : std::initializer_list<std::pair<Result<std::uint64_t>, bool>>{
+           {fail(Errc::kUnreachable, "nobody answers"), false},
+           {std::uint64_t{1} << 40, false},
+           {std::uint64_t{1} << 20, true}}) {
+    allocated = stored;
+    for (int i = 0; i < 20; ++i) {
+      mover->turn();
+      mend_all();
+    }
+    CHECK(layout::seat_of(**names->layout(f), 3).has_value() != goes);
+    if (goes) continue;
+    CHECK(mover->leaving()[0].stuck.contains("no other data server that is up has room"));
+  }
+}
+
 TEST_CASE_METHOD(MoverTest, "who asks how far a server is with being left lists no objects") {
   for (int i = 0; i < 10; ++i) layout_of(file(kRootFileId, "f" + std::to_string(i)), {1});
   drain(1);

@@ -590,23 +590,25 @@ TEST_CASE("without memory calls and answers wait, and go on when there is some")
     while (auto more = rig.pool.allocate(4096)) all.push_back(std::move(*more));
   };
   SECTION("a call") {
-    const Segment segment = rig.wire->expose(pattern(4096));
     fill();
-    rig.call(1, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {4096});
+    rig.call(1, {.reads = {{12, {{rig.wire->expose(pattern(4096))}}}}}, {4096});
     CHECK(rig.service->records.empty());
     all.clear();
     CHECK(rig.wait([&] { return rig.service->records.size() == 1; }));
   }
-  SECTION("an answer") {
-    rig.call(1, {.writes = {rig.exposed(4096)}});
+  SECTION("an answer, be there some for a call meanwhile or not") {
+    const std::uint32_t size = GENERATE(4096U, 1U << 20);
+    rig.call(1, {.writes = {rig.exposed(size)}});
     fill();
+    if (size > 4096) all.resize(all.size() - 16);
     Payload payload;
-    payload.append(ZeroRange{4096});
+    payload.append(ZeroRange{size});
     rig.answer(1, std::move(payload));
-    CHECK(rig.wire->sent.empty());
+    if (size > 4096) rig.call(2);
+    CHECK((rig.wire->sent.empty() && rig.service->records.size() == (size > 4096 ? 2 : 1)));
     all.clear();
     CHECK(rig.wait([&] { return rig.wire->sent.size() == 1; }));
-    CHECK(rig.reply().chunks.writes.at(0).size() == 4096);
+    CHECK(rig.reply().chunks.writes.at(0).size() == size);
   }
 }
 

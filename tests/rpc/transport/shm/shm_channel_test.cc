@@ -69,6 +69,23 @@ struct Inbox : ChannelUser {
   std::optional<Errc> closed;
 };
 
+// That end of a connection which was accepted at `path`.
+int accepted_socket(const std::string& path) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    sockaddr_un name{};
+    socklen_t size = sizeof name;
+    int listens = 1;
+    socklen_t flag = sizeof listens;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) continue;
+    if (name.sun_family != AF_UNIX || path != name.sun_path) continue;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag) == 0 && listens == 0) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
 // Both ends in one process, a thread each.
 struct Pair {
   explicit Pair(ShmLimits limits = {}, std::size_t ring = 4096) {
@@ -207,6 +224,58 @@ TEST_CASE("a lender that closes gets its pages back only when the borrower has l
   CHECK(eventually([&] { return pair.client_pool.in_use_bytes() == 0; }));
 }
 
+// Pages that a device has cannot be had anew: what is retired of them is lost.
+TEST_CASE("pages that a device has are used again when a borrower that lives let go of them") {
+  Pair pair;
+  pair.client_pool.arena()->pin();
+  std::vector<Buffer> lent;
+  lent.push_back(pair.client_pool.allocate(8192).value());
+  std::byte* const memory = lent[0].data();
+  pair.send(*pair.client, "write", std::move(lent));
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == 1; }));
+  SECTION("the lender closes first") {
+    pair.run(*pair.client, [&] { pair.client->close({Errc::kClosed, {}}); });
+    REQUIRE(eventually([&] { return pair.server_inbox->is_closed(); }));
+  }
+  SECTION("the borrower closes first") {
+    pair.run(*pair.accepted, [&] { pair.accepted->close({Errc::kClosed, {}}); });
+    REQUIRE(eventually([&] { return pair.server_inbox->is_closed(); }));
+  }
+  pair.server_inbox->lent.clear();
+  CHECK(eventually([&] { return pair.client_pool.in_use_bytes() == 0; }));
+  CHECK(pair.client_pool.arena()->lost_bytes() == 0);
+  CHECK(pair.client_pool.allocate(8192).value().data() == memory);
+}
+
+TEST_CASE("pages that a device has are lost, and counted, when a borrower died with them") {
+  Pair pair;
+  pair.client_pool.arena()->pin();
+  std::vector<Buffer> lent;
+  lent.push_back(pair.client_pool.allocate(8192).value());
+  pair.send(*pair.client, "write", std::move(lent));
+  REQUIRE(eventually([&] { return pair.server_inbox->count() == 1; }));
+  REQUIRE(::shutdown(accepted_socket(pair.path), SHUT_WR) == 0);
+  REQUIRE(eventually([&] { return pair.client_inbox->is_closed(); }));
+  CHECK(eventually([&] { return pair.client_pool.in_use_bytes() == 0; }));
+  CHECK(pair.client_pool.arena()->lost_bytes() >= 8192);  // the pool has blocks of some sizes
+}
+
+TEST_CASE("a close that drains waits for a peer that takes nothing no longer than it is told to") {
+  Pair pair({.drain_deadline = 200ms});
+  std::promise<void> go_on;
+  pair.client->post([until = go_on.get_future().share()] { until.wait(); });
+  pair.run(*pair.accepted, [&] {
+    while (pair.accepted->queued_bytes() == 0) {
+      Message message;
+      message.bytes().raw(std::vector<std::byte>(1000));
+      pair.accepted->send(std::move(message));
+    }
+    pair.accepted->close({Errc::kClosed, {}}, true);
+  });
+  CHECK(eventually([&] { return pair.server_inbox->is_closed(); }));
+  go_on.set_value();
+}
+
 TEST_CASE("what a peer had written before it went is delivered, then its end") {
   Pair pair;
   pair.run(*pair.accepted, [&] {
@@ -238,10 +307,8 @@ TEST_CASE("pages that a peer had when it went are not used again, and what it ga
   const OwnedFd in(pipe[1]);
   const iovec part{memory, 4096};
   REQUIRE(::vmsplice(in.get(), &part, 1, 0) == 4096);
-  pair.run(*pair.accepted, [&] {
-    pair.accepted->close({Errc::kClosed, {}});
-    pair.server_inbox->lent.clear();  // closed already: nothing is told but by the socket's end
-  });
+  // It dies: nothing is told but by the socket's end.
+  REQUIRE(::shutdown(accepted_socket(pair.path), SHUT_WR) == 0);
   REQUIRE(eventually([&] { return pair.client_inbox->is_closed(); }));
   CHECK(again.data()[0] == std::byte{'o'});  // as long as somebody needs them
   CHECK(pair.client_pool.in_use_bytes() >= 8192);
