@@ -300,7 +300,7 @@ Task<Result<>> Group::append(std::vector<std::byte> bytes) {
     }
     log_bytes_ += bytes.size();
     parts_.disk.append(std::move(bytes), true, std::move(done));
-    if (log_bytes_ > parts_.options.log_limit) kick();
+    if (log_is_full()) kick();
   };
   auto kept = co_await call<Result<>>(std::move(start));
   if (!kept) break_group();  // what is in the log now is not known
@@ -324,8 +324,19 @@ std::vector<std::byte> Group::log_snapshot() const {
 // With the mutex held, so that everything logged before is in the new log and all else comes after.
 void Group::compact(GroupDisk::Done done) {
   auto bytes = log_snapshot();
-  log_bytes_ = bytes.size();
+  log_bytes_ = log_least_ = bytes.size();
   parts_.disk.replace_log(std::move(bytes), std::move(done));
+}
+
+Task<Result<>> Group::begin_log(std::vector<std::byte> there, std::size_t good) {
+  const bool torn = good < there.size();
+  there.resize(good);
+  co_return co_await call<Result<>>([&](auto done) {
+    const MutexLock lock(mutex_);
+    log_bytes_ = good;
+    if (!torn) return done(Result<>{});
+    parts_.disk.replace_log(std::move(there), std::move(done));
+  });
 }
 
 Task<Result<>> Group::renew_log() {
@@ -393,7 +404,7 @@ Group::Condition Group::condition() const {
   return {.closed = closed_,
           .broken = broken_,
           .failures = failed_ != 0,
-          .log_full = log_bytes_ > parts_.options.log_limit,
+          .log_full = log_is_full(),
           .rebuild_ended = rebuild_ended_,
           .rebuild_running = rebuild_running_,
           .progress = progress_.has_value(),

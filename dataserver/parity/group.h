@@ -14,6 +14,7 @@
 // Ownership: outlives its tasks (idle()).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
@@ -253,6 +254,8 @@ class Group {
   void content_in_place();
   [[nodiscard]] bool has_contents() const;
   // The log anew. Precondition: nothing of its contents is live.
+  // The log that is there goes on behind its good bytes; what is torn goes.
+  Task<Result<>> begin_log(std::vector<std::byte> there, std::size_t good);
   Task<Result<>> renew_log();
 
   // --- The manager's ---
@@ -338,6 +341,10 @@ class Group {
   Task<Result<Mark>> mark_regions(ObjectId object, std::uint64_t first, std::uint64_t last);
   Task<Result<>> append(std::vector<std::byte> bytes);
   void compact(GroupDisk::Done done) WEFT_REQUIRES(mutex_);
+  // What is dirty may alone be more than the limit.
+  [[nodiscard]] bool log_is_full() const WEFT_REQUIRES(mutex_) {
+    return log_bytes_ > std::max(parts_.options.log_limit, 2 * log_least_);
+  }
   [[nodiscard]] std::vector<std::byte> log_snapshot() const WEFT_REQUIRES(mutex_);
   [[nodiscard]] std::size_t count_dirty() const WEFT_REQUIRES(mutex_);
 
@@ -365,6 +372,7 @@ class Group {
   std::map<ObjectId, LogCut> cuts_ WEFT_GUARDED_BY(mutex_);
   std::uint64_t next_version_ WEFT_GUARDED_BY(mutex_) = 1;
   std::size_t log_bytes_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::size_t log_least_ WEFT_GUARDED_BY(mutex_) = 0;      // when it was written anew
   std::size_t live_contents_ WEFT_GUARDED_BY(mutex_) = 0;  // in the log, not in place yet
   bool closed_ WEFT_GUARDED_BY(mutex_) = false;
   bool rebuild_running_ WEFT_GUARDED_BY(mutex_) = false;

@@ -75,6 +75,7 @@ Task<Result<T>> MemberCalls::insist(unsigned member, Start start) {
     auto result =
         co_await call<Result<T>>([&start](auto done) { start(Store::Done<T>(std::move(done))); });
     if (result) co_return result;
+    if (result.error() == Errc::kQuota) result.error().code = Errc::kNoSpace;
     if (result.error() == Errc::kNoSpace) {
       if (clock_.now() - since > kFullFor) co_return result;
       if (!std::exchange(gave, true)) co_await room_.give_reserve(member);
@@ -285,7 +286,9 @@ void MemberCalls::allocate(Op& op, Join& join, unsigned member, const ObjectId& 
                            std::uint64_t offset, std::uint64_t size) {
   join.started();
   auto done = [this, &op, &join, member](const Result<>& result) {
-    if (!result && result.error() == Errc::kNoSpace && op.mode.readable(member)) {
+    const bool full =
+        !result && (result.error() == Errc::kNoSpace || result.error() == Errc::kQuota);
+    if (full && op.mode.readable(member)) {
       op.full |= std::uint32_t{1} << member;
     } else if (!result && result.error() == Errc::kNotSupported) {
       op.unable = true;

@@ -345,7 +345,10 @@ Task<Result<WriteVerifier>> ParityIo::commit(ObjectId object) {
       co_await group_.until_done(group_.look(*state).generation, [&](Op& op) -> Task<Result<>> {
         verifier = group_.verifier();
         const auto versions = group_.quiet_regions(object);
-        if (!group_.look(*state).exists) co_return Result<>{};
+        if (!group_.look(*state).exists) {
+          if (op.mode.out < 0) group_.forget_dirty(object, versions);
+          co_return Result<>{};
+        }
         if (auto flushed = co_await group_.flush_header(op, object, *state); !flushed) {
           co_return flushed;
         }

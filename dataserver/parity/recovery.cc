@@ -18,6 +18,9 @@ Task<Result<LogState>> Recovery::load_group() {
   co_await scrub_.load(std::move(kept->scrub));
   auto log = decode_group_log(kept->log);
   if (!log) co_return pass(log);
+  // What recovery logs is to be found by the next one, if this does not get to its end.
+  auto begun = co_await group_.begin_log(std::move(kept->log), log->good_bytes);
+  if (!begun) co_return pass(begun);
   if (kept->record.empty()) {
     if (!co_await group_.save_record({})) co_return fail(Errc::kIo, "no record could be made");
     co_return replay(std::move(log->frames), geometry());

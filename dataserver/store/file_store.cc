@@ -178,7 +178,12 @@ void FileStore::truncate(const layout::ObjectId& object, std::uint64_t size,
     auto file = files_.open(object, size > 0);
     if (!file) return pass(file);
     if (::ftruncate((*file)->buffered.get(), static_cast<off_t>(size)) != 0) {
-      return disk_failed(errno, "truncate " + layout::to_string(object));
+      const int error = errno;
+      // The end of a file that is longer than its objects may be: there is nothing behind it.
+      const auto now = stat_fd((*file)->buffered.get());
+      if (error != EFBIG || !now || now->size > size) {
+        return disk_failed(error, "truncate " + layout::to_string(object));
+      }
     }
     (*file)->unsynced.store(true);
     return file;

@@ -51,6 +51,7 @@ struct SmallMembers : ParityRig {
 TEST_CASE("a member that is full refuses a write, and nothing else happens", "[parity]") {
   for (unsigned who = 0; who < 4; ++who) {
     SmallMembers rig;
+    rig.member[who]->full_as = who % 2 == 0 ? Errc::kNoSpace : Errc::kQuota;
     const std::string content = pattern(16 * kRow);
     REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
     REQUIRE(rig.commit(kObject));

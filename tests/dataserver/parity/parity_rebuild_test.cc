@@ -334,3 +334,35 @@ TEST_CASE("a member goes out in the middle of a cut, and the data server dies th
     }
   }
 }
+
+TEST_CASE("what was removed while a member was out is not dirty when it is back",
+          "[parity][rebuild]") {
+  ParityRig rig(3);
+  REQUIRE(rig.whole());
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    REQUIRE(rig.write(object_of(i), 0, pattern(9000), ds::Stability::kFileSync));
+  }
+  rig.member[1]->failing = true;
+  REQUIRE(rig.write(object_of(0), 0, pattern(9000), ds::Stability::kFileSync));
+  REQUIRE(rig.degraded());
+  for (std::uint64_t i = 0; i < 10; ++i) REQUIRE(rig.remove(object_of(i)));
+  rig.member[1]->failing = false;
+  REQUIRE(rig.whole());
+  CHECK(rig.eventually([&] { return rig.view().dirty_regions.load() == 0; }));
+}
+
+TEST_CASE("a log that what is dirty fills alone is written anew no sooner than it has doubled",
+          "[parity][rebuild]") {
+  ParityRig rig(3);
+  rig.options.log_limit = 4096;
+  rig.restart();
+  REQUIRE(rig.whole());
+  rig.member[1]->failing = true;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    REQUIRE(rig.write(object_of(i), 0, pattern(100), ds::Stability::kFileSync));
+  }
+  REQUIRE(rig.degraded());
+  rig.member[1]->failing = false;
+  REQUIRE(rig.whole());
+  REQUIRE(rig.write(object_of(1), 0, pattern(100), ds::Stability::kFileSync));
+}

@@ -56,6 +56,7 @@ class MemoryMember final : public ds::Store {
   std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
   std::uint64_t capacity = std::uint64_t{1} << 40;
   std::uint64_t others = 0;  // bytes that are not the group's
+  Errc full_as = Errc::kNoSpace;
   // What usage() says is free; otherwise what is.
   std::optional<std::uint64_t> told_free;
   std::uint64_t reads = 0;
@@ -145,7 +146,7 @@ class MemoryMember final : public ds::Store {
       put(file.durable, offset, bytes);
     }
     if (!power_.on) return refuse(std::move(done));
-    if (full) return answer(std::move(done), fail(Errc::kNoSpace, "injected"));
+    if (full) return answer(std::move(done), fail(full_as, "injected"));
     answer(std::move(done), ds::WriteResult{.bytes = bytes.size(),
                                             .stability = wanted,
                                             .verifier = verifier_,
@@ -189,7 +190,7 @@ class MemoryMember final : public ds::Store {
     if (file.now.size() < end) file.now.resize(end, '\0');
     settle(file);
     if (!power_.on) return refuse(std::move(done));
-    if (full) return answer(std::move(done), fail(Errc::kNoSpace, "injected"));
+    if (full) return answer(std::move(done), fail(full_as, "injected"));
     answer(std::move(done), Result<>{});
   }
   void punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,

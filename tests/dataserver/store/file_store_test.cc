@@ -1,11 +1,13 @@
 #include "dataserver/store/file_store.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <csignal>
 #include <fstream>
 #include <future>
 #include <limits>
@@ -256,6 +258,25 @@ TEST_CASE("a write beyond what a file can hold is refused") {
   CHECK(runner.write(kObject, ~std::uint64_t{0}, "x").error() == Errc::kFileTooLarge);
   CHECK(runner.write(kObject, kTop - 1, "x").error() == Errc::kFileTooLarge);  // ext4's own limit
   CHECK(runner.truncate(kObject, ~std::uint64_t{0}).error() == Errc::kFileTooLarge);
+}
+
+TEST_CASE("an object that cannot be as long as its file is cut where the file is longer") {
+  const TempFolder folder;
+  StoreRunner runner(options_in(folder));
+  REQUIRE(runner.write(kObject, 0, "some"));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit low{.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  const auto ignored = ::signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &low) == 0);  // as ext4 has at 16 TiB
+  const auto longer = runner.truncate(kObject, 1 << 20);
+  const auto shorter = runner.truncate(kObject, 2);
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  ::signal(SIGXFSZ, ignored);
+  REQUIRE(longer);
+  CHECK(longer->size == 4);
+  REQUIRE(shorter);
+  CHECK(shorter->size == 2);
 }
 
 TEST_CASE("commit of nothing succeeds with the verifier of the writes") {
