@@ -792,38 +792,3 @@ def test_0059_a_request_wakes_a_worker_once(server):
         before = switches()
         ask(1000)
         assert (switches() - before) / 1000 < 3
-
-
-def test_0060_who_is_slow_to_answer_many_recalls_keeps_its_layouts(server, client):
-    """More than the backchannel has slots."""
-    client.backchannel.answer = lambda recall: time.sleep(0.5) or Status.OK
-    for number in range(12):
-        granted(client, b"file%d" % number)
-        assert server.recall(cookie=number) == 0
-    recalled = {client.backchannel.next_recall(10).stateid for _ in range(12)}
-    assert len(recalled) == 12 and server.calls("layoutreturn") == []
-    healthy(server)
-
-
-@needs_true_sizes
-def test_0061_recalls_of_what_comes_back_meanwhile_leave_nothing_behind(server, client):
-    handle, opened = client.open("/layout", b"file", create=True)
-    client.backchannel.answer = lambda recall: Status.DELAY
-
-    def recalled(count):
-        for _ in range(count):
-            other = client.call(put(handle), layout_ops.layoutget(opened)).stateid.other
-            server.command(f"recall 0 {const.UINT64_MAX} {const.IOMODE_ANY} 0")
-            stateid = client.backchannel.next_recall().stateid
-            while stateid.other != other:  # the last of the layout before
-                stateid = client.backchannel.next_recall().stateid
-            client.call(put(handle), layout_ops.layoutreturn(stateid))
-
-    recalled(500)
-    grown = []
-    while not grown or (grown[-1] >= 2000 * KEPT and len(grown) < 4):
-        before = server.resident_bytes()
-        recalled(2000)
-        grown.append(server.resident_bytes() - before)
-    assert min(grown) < 2000 * KEPT, grown
-    healthy(server)

@@ -1,7 +1,7 @@
 """What becomes of a recall, by how its client takes it.
 
-These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md; none
-of them needs a patch of its own.
+These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md. None
+of them needs a patch of its own, but those of patches 0060 and 0061.
 """
 
 import time
@@ -9,7 +9,8 @@ import time
 import pytest
 
 import ganesha_server
-from wire import Client, Status, layout_ops, ops
+from test_patches import KEPT, granted, healthy, needs_true_sizes, put
+from wire import Client, Status, const, layout_ops, ops
 
 CLIENT, REVOKE = 0, 3  # enum fsal_layoutreturn_circumstance
 
@@ -91,3 +92,38 @@ def test_a_lease_that_ends_takes_the_layouts_with_it():
         assert returned["client"] == 0  # op_ctx does not say whose: the segment must
     finally:
         server.stop()
+
+
+def test_0060_who_is_slow_to_answer_many_recalls_keeps_its_layouts(server, client):
+    """More than the backchannel has slots."""
+    client.backchannel.answer = lambda recall: time.sleep(0.5) or Status.OK
+    for number in range(12):
+        granted(client, b"file%d" % number)
+        assert server.recall(cookie=number) == 0
+    recalled = {client.backchannel.next_recall(10).stateid for _ in range(12)}
+    assert len(recalled) == 12 and server.calls("layoutreturn") == []
+    healthy(server)
+
+
+@needs_true_sizes
+def test_0061_recalls_of_what_comes_back_meanwhile_leave_nothing_behind(server, client):
+    handle, opened = client.open("/layout", b"file", create=True)
+    client.backchannel.answer = lambda recall: Status.DELAY
+
+    def recalled(count):
+        for _ in range(count):
+            other = client.call(put(handle), layout_ops.layoutget(opened)).stateid.other
+            server.command(f"recall 0 {const.UINT64_MAX} {const.IOMODE_ANY} 0")
+            stateid = client.backchannel.next_recall().stateid
+            while stateid.other != other:  # the last of the layout before
+                stateid = client.backchannel.next_recall().stateid
+            client.call(put(handle), layout_ops.layoutreturn(stateid))
+
+    recalled(500)
+    grown = []
+    while not grown or (grown[-1] >= 2000 * KEPT and len(grown) < 4):
+        before = server.resident_bytes()
+        recalled(2000)
+        grown.append(server.resident_bytes() - before)
+    assert min(grown) < 2000 * KEPT, grown
+    healthy(server)
