@@ -26,7 +26,7 @@ namespace {
 constexpr std::chrono::seconds kCloseConnections{5};
 static_assert(kCloseConnections > rpc::kDrainDeadline + rpc::kLongestTick);
 constexpr std::chrono::seconds kQuiet{5};
-constexpr std::size_t kMostLost = 4;  // a part of the memory
+constexpr std::size_t kMostLost = 4;  // one part in so many of server.memory_limit
 constexpr std::chrono::hours kForgetAfter{1};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 constexpr std::chrono::milliseconds kWatchdogRound{500};

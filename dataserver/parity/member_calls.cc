@@ -75,6 +75,7 @@ Task<Result<T>> MemberCalls::insist(unsigned member, Start start) {
     auto result =
         co_await call<Result<T>>([&start](auto done) { start(Store::Done<T>(std::move(done))); });
     if (result) co_return result;
+    // A member at its quota is full, and not out of order.
     if (result.error() == Errc::kQuota) result.error().code = Errc::kNoSpace;
     if (result.error() == Errc::kNoSpace) {
       if (clock_.now() - since > kFullFor) co_return result;

@@ -10,12 +10,12 @@
 
 namespace weft::rpc {
 
-// Kept by the channel while it is open, and by every Buffer over borrowed pages: the mapping and
-// our end of the socket outlive the last of them.
 // What bytes through the socket say.
 constexpr std::byte kBell{1};
 constexpr std::byte kAllGivenBack{2};
 
+// Kept by the channel while it is open, and by every Buffer over borrowed pages: the mapping and
+// our end of the socket outlive the last of them.
 struct ShmChannel::Borrowed {
   Borrowed(std::weak_ptr<ShmChannel> of, ShmConnection& connection);
   // Says that all is given back. A process that dies says nothing.

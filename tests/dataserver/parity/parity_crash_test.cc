@@ -169,8 +169,6 @@ TEST_CASE("the data server dies while a member goes or is out", "[parity]") {
   run_seeds(100, false, Out::kDuring);
 }
 
-// A member fails in the middle of an append, which is tried again without it; then the data server
-// dies, at any write.
 // What recovery itself logs, and does not get done, the next one has to find.
 TEST_CASE("the data server dies in a cut without a member, and once more in recovery", "[parity]") {
   const std::string content = pattern(8192);
@@ -205,6 +203,8 @@ TEST_CASE("the data server dies in a cut without a member, and once more in reco
   }
 }
 
+// A member fails in the middle of an append, which is tried again without it; then the data server
+// dies, at any write.
 TEST_CASE("an append that was not answered leaves nothing behind the end", "[parity]") {
   for (const unsigned members : {2U, 3U}) {
     bool over = false;

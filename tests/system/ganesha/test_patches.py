@@ -36,6 +36,18 @@ def granted(client, name=b"file", iomode=const.IOMODE_RW, directory="/layout"):
     return handle, opened, layout.stateid
 
 
+def leaves_nothing(server, repeat, count):
+    """repeat(n) does something n times. What a server does beside grows it too, now and then; what
+    leaks grows it every time."""
+    repeat(500)
+    grown = []
+    while not grown or (grown[-1] >= count * KEPT and len(grown) < 6):
+        before = server.resident_bytes()
+        repeat(count)
+        grown.append(server.resident_bytes() - before)
+    assert min(grown) < count * KEPT, grown
+
+
 def healthy(server):
     assert server.ended is None, f"the server ended: {server.ended}"
     assert server.answers()
@@ -362,14 +374,7 @@ def test_0019_refused_layouts_leave_nothing_behind(server, client):
             reply = client.compound(put(handle), layout_ops.layoutget(opened))
             assert reply.status == Status.LAYOUTUNAVAILABLE
 
-    # What a server does beside grows it too, now and then; what leaks grows it every time.
-    refused(500)
-    grown = []
-    while not grown or (grown[-1] >= 4000 * KEPT and len(grown) < 6):
-        before = server.resident_bytes()
-        refused(4000)
-        grown.append(server.resident_bytes() - before)
-    assert min(grown) < 4000 * KEPT, grown
+    leaves_nothing(server, refused, 4000)
 
 
 def test_0020_a_layout_returned_while_it_is_granted_is_given_back(server, client):

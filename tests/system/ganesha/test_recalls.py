@@ -9,7 +9,7 @@ import time
 import pytest
 
 import ganesha_server
-from test_patches import KEPT, granted, healthy, needs_true_sizes, put
+from test_patches import granted, healthy, leaves_nothing, needs_true_sizes, put
 from wire import Client, Status, const, layout_ops, ops
 
 CLIENT, REVOKE = 0, 3  # enum fsal_layoutreturn_circumstance
@@ -119,11 +119,5 @@ def test_0061_recalls_of_what_comes_back_meanwhile_leave_nothing_behind(server, 
                 stateid = client.backchannel.next_recall().stateid
             client.call(put(handle), layout_ops.layoutreturn(stateid))
 
-    recalled(500)
-    grown = []
-    while not grown or (grown[-1] >= 2000 * KEPT and len(grown) < 4):
-        before = server.resident_bytes()
-        recalled(2000)
-        grown.append(server.resident_bytes() - before)
-    assert min(grown) < 2000 * KEPT, grown
+    leaves_nothing(server, recalled, 2000)
     healthy(server)
