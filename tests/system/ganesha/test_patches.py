@@ -779,21 +779,20 @@ def test_0047_a_create_looks_up_its_name_once(server, client, guarded):
 
 
 def test_0059_a_request_wakes_a_worker_once(server):
-    """On one processor, where who is woken runs at once."""
+    """On one processor, where who is woken runs at once; where others take it away, it may not."""
     tasks = pathlib.Path(f"/proc/{server.process.pid}/task")
     for task in tasks.iterdir():
         os.sched_setaffinity(int(task.name), {min(os.sched_getaffinity(0))})
 
-    def switches():
+    def sleeps():
         words = " ".join((task / "status").read_text() for task in tasks.iterdir()).split()
         return sum(int(words[at + 1]) for at, word in enumerate(words)
-                   if word.endswith("voluntary_ctxt_switches:"))
+                   if word == "voluntary_ctxt_switches:")
 
     with Connection(server.address, 5.0) as connection:
-        def ask(count):
-            for _ in range(count):
+        def sleeps_of_a_request():
+            before = sleeps()
+            for _ in range(1000):
                 connection.call(const.NFS_PROGRAM, const.NFS_VERSION, 0, b"", auth_none())
-        ask(200)
-        before = switches()
-        ask(1000)
-        assert (switches() - before) / 1000 < 3
+            return (sleeps() - before) / 1000
+        assert sorted(sleeps_of_a_request() for _ in range(5))[2] < 2.25
