@@ -3,6 +3,7 @@
 import json
 import shlex
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,20 @@ def one_joined(first, machine) -> tuple[dict, dict, list[str]]:
     first.start(made["start"][1]).wait_port(JOIN_PORT)
     disk = ["--disk", str(machine.disk)]
     return made, machine.said("join", first.node.address, made["token"], *disk), disk
+
+
+def test_commands_that_run_at_once_take_different_names_and_ports(run, first, others):
+    made = one_joined(first, others[1])[0]
+    machine, host = others[0], first.node.address
+    disks = [str(run.make_folder(f"{machine.name}/{above}/d")) for above in ("p", "q", "r", "s")]
+    with ThreadPoolExecutor() as threads:
+        joined = list(threads.map(
+            lambda disk: machine.said("join", host, made["token"], "--disk", disk), disks))
+    confs = {one["configuration"]: Path(one["configuration"]).read_text() for one in joined}
+    assert len(confs) == 4 and all(any(f'"{disk}"' in text for text in confs.values())
+                                   for disk in disks)
+    assert {port for port in range(2051, 2055)
+            if any(f':{port}"]' in text for text in confs.values())} == set(range(2051, 2055))
 
 
 def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
@@ -382,6 +397,24 @@ def test_what_init_cannot_use_is_said(first):
     assert first.said("init")["address"] == first.node.address
 
 
+def test_init_finds_an_address_by_ipv6(first):
+    """And not that of a network which nothing is connected to."""
+    def ip(words):
+        return subprocess.run([*first.node.enter_command(), "ip", *words.split()], check=True,
+                              text=True, capture_output=True).stdout
+    ip(f"address delete {first.node.address}/24 dev e0")
+    ip("address add 2001:db8:1::2/64 dev e0 nodad")
+    ip("link add v9 type veth peer name v8")
+    ip("address add 172.17.0.1/16 dev v9")
+    ip("link set v9 up")
+    assert first.said("init")["address"] == "2001:db8:1::2"
+    # One of two is by the default route.
+    ip("address add 172.18.0.1/16 dev e0")
+    ip("-6 route add default via 2001:db8:1::1")
+    (first.prefix / "etc/weft/ganesha.conf").unlink()
+    assert first.said("init")["address"] == "2001:db8:1::2"
+
+
 def test_addresses_by_name(run, first, others):
     """They are written as they are said, and looked up where they are used."""
     machine = others[0]
@@ -424,6 +457,9 @@ case "$1 $2" in
     weft token --serve >$UNITS/listener.log 2>&1 &
     for i in $(seq 100); do ss -Hltn 'sport = :20481' | grep -q . && exit 0; sleep 0.1; done
     exit 1 ;;
+  "enable "*) touch "$UNITS/$2.enabled" ;;
+  "disable "*) rm -f "$UNITS/$3.enabled" ;;
+  "is-enabled "*) [ -e "$UNITS/$2.enabled" ] ;;
   "show "*) cat "$UNITS/$2" ;;
 esac
 """
@@ -481,6 +517,9 @@ printf '%s\\nAmbientCapabilities=cap_sys_resource\\n' "$good" >$UNITS/weft-ds@b.
 say join weft join {address} $token --disk /srv/weft/a --domain r1
 say anew weft join {address} $token --disk /srv/weft/a --domain r1
 say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
+mkdir /srv/b/objects
+echo "$bad" >$UNITS/weft-ds@b.service
+say waiting weft join {address} - --disk /srv/b
 say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft
 say toml grep -h 'create\\|listen' /etc/weft/ds-a.toml /etc/weft/ds-b.toml
 say order cat /etc/systemd/system/weft-ds@b.service.d/store.conf
@@ -539,6 +578,10 @@ def test_services_that_do_not_start_are_stopped_again(run, network):
                                 "status 0\n")
     assert "no CAP_SYS_RESOURCE" in said["second"] and "CAP_SYS" not in said["join"]
     calls = said["calls"].splitlines()
+    # It has worked, and may wait for what it needs: it goes on.
+    assert ("weft-ds@b.service was set up before, and does not serve yet: waits for its store ("
+            in said["waiting"])
+    assert "disable --now weft-ds@b.service" not in calls
     assert calls.count("stop weft-ds@a.service") == 1
     for unit in ("weft-mds.service", "weft-ds@a.service"):
         assert calls.index(f"disable --now {unit}") > calls.index(f"start --no-block {unit}")

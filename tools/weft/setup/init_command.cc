@@ -134,12 +134,13 @@ Result<Done> set_up(const InitOptions& options, const MdsPlan& plan) {
   const Places& places = options.places;
   auto owner = service_owner(places);
   if (!owner) return pass(owner);
+  auto lock = lock_setup(places);  // until the files are there
+  if (!lock) return pass(lock);
   if (auto may = check_before(places, plan); !may) return pass(may);
-  const Owner self{.user = ::geteuid(), .group = ::getegid()};
   Done done{.wrote = {}, .start = {}, .rdma = has_rdma(places)};
-  if (auto made = make_folder(places.etc(), self, 0755); !made) return pass(made);
   if (auto key = write_key(places, *owner, done); !key) return pass(key);
   if (auto conf = write_conf(places, plan, done); !conf) return pass(conf);
+  *lock = OwnedFd();
   for (const std::string& folder : {places.state(), places.state() + "/recovery", places.run()}) {
     const mode_t mode = folder == places.run() ? 0755 : 0700;
     if (auto made = make_folder(folder, *owner, mode); !made) return pass(made);

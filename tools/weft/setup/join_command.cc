@@ -181,8 +181,6 @@ Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer
                     " has another system's key: this machine belongs to that one. Remove the "
                     "file if that is over");
   }
-  const Owner self{.user = ::geteuid(), .group = ::getegid()};
-  if (auto made = make_folder(places.etc(), self, 0755); !made) return made;
   if (auto made = write_file(path, answer.key_file, owner, 0600); !made) return made;
   done.wrote.push_back(path);
   return {};
@@ -332,6 +330,8 @@ Result<Done> set_up(const JoinOptions& options) {
   if (!run_program({program_path("weft-ds"), "--version"}, std::chrono::seconds(20))) {
     return fail(Errc::kNotFound, "weft-ds is not installed: apt install weft-ds");
   }
+  auto lock = lock_setup(options.places);  // until a file has this one's name and address
+  if (!lock) return pass(lock);
   auto plan = plan_of(options);
   if (!plan) return pass(plan);
   Done done{.plan = *plan,
@@ -344,6 +344,7 @@ Result<Done> set_up(const JoinOptions& options) {
   auto configured =
       exists(done.conf) ? take_up(options, *owner, done) : configure(options, *owner, done);
   if (!configured) return pass(configured);
+  *lock = OwnedFd();
   note_rules(options.places, done);
   if (auto made = make_folder(done.plan.disk, *owner, 0700); !made) return pass(made);
   if (auto started = start(options, done); !started) return pass(started);

@@ -8,6 +8,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -94,10 +95,15 @@ Result<> systemctl(const std::vector<std::string>& words) {
   return {};
 }
 
-// It is stopped.
-std::unexpected<Error> give_up(const std::string& unit, const std::string& status,
+// It is stopped, unless it is to go on.
+std::unexpected<Error> give_up(const std::string& unit, const std::string& status, bool goes_on,
                                std::chrono::system_clock::time_point begun) {
   const std::string why = status.empty() ? last_words(unit, begun) : printable(status);
+  if (goes_on) {
+    return fail(Errc::kIo, fmt::format("{} was set up before, and does not serve yet: {} "
+                                       "(journalctl -u {})",
+                                       unit, why, unit));
+  }
   static_cast<void>(systemctl({"disable", "--now", unit}));
   return fail(Errc::kIo, fmt::format("{} does not start, and was stopped: {} (journalctl -u {})",
                                      unit, why, unit));
@@ -109,7 +115,8 @@ std::vector<std::string> outside_addresses(const ifaddrs* list) {
   std::vector<std::string> of_v4;
   std::vector<std::string> of_v6;
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    constexpr unsigned kUsable = IFF_UP | IFF_RUNNING;
+    if (one->ifa_addr == nullptr || (one->ifa_flags & kUsable) != kUsable) continue;
     if ((one->ifa_flags & IFF_LOOPBACK) != 0) continue;
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (one->ifa_addr->sa_family == AF_INET) {
@@ -217,6 +224,7 @@ Result<Properties> unit_properties(const std::string& unit, const std::vector<st
 
 Result<> start_unit(const std::string& unit, std::chrono::seconds patience) {
   const auto begun_at = std::chrono::system_clock::now();
+  const bool goes_on = systemctl({"is-enabled", unit}).has_value();
   if (auto enabled = systemctl({"enable", unit}); !enabled) return enabled;
   if (auto begun = systemctl({"start", "--no-block", unit}); !begun) return begun;
   const auto until = Steady::now() + patience;
@@ -230,7 +238,18 @@ Result<> start_unit(const std::string& unit, std::chrono::seconds patience) {
     if (active == "failed" || std::atoi((*state)["NRestarts"].c_str()) > 2) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(250));
   }
-  return give_up(unit, status, begun_at);
+  return give_up(unit, status, goes_on, begun_at);
+}
+
+Result<OwnedFd> lock_setup(const Places& places) {
+  const Owner self{.user = ::geteuid(), .group = ::getegid()};
+  if (auto made = make_folder(places.etc(), self, 0755); !made) return pass(made);
+  OwnedFd folder(::open(places.etc().c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return fail_errno(errno, "open " + places.etc());
+  while (::flock(folder.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return fail_errno(errno, "lock " + places.etc());
+  }
+  return folder;
 }
 
 Result<> make_folder(const std::string& path, Owner owner, mode_t mode) {
@@ -283,11 +302,12 @@ Result<std::string> read_text(const std::string& path) {
 
 // A UDP socket that is connected sends nothing, and shows the address that it would send from.
 Result<layout::NetAddress> own_address() {
-  boost::asio::io_context io;
-  boost::asio::ip::udp::socket socket(io);
-  error_code error;
-  socket.connect({boost::asio::ip::make_address("192.0.2.1"), 9}, error);
-  if (!error) {
+  for (const char* const outside : {"192.0.2.1", "2001:db8::1"}) {
+    boost::asio::io_context io;
+    boost::asio::ip::udp::socket socket(io);
+    error_code error;
+    socket.connect({boost::asio::ip::make_address(outside), 9}, error);
+    if (error) continue;
     return layout::make_address(socket.local_endpoint(error).address().to_string(), 0);
   }
   ifaddrs* list = nullptr;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "layout/net_address.h"
+#include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
 
 namespace weft::cli {
@@ -55,7 +56,8 @@ using Properties = std::map<std::string, std::string>;
 [[nodiscard]] Result<Properties> unit_properties(const std::string& unit,
                                                  const std::vector<std::string>& names);
 // Starts a unit, now and at each boot, and waits until it is active. What does not get there is
-// stopped and disabled again; the error says why, and where more is said.
+// stopped and disabled again, unless it was enabled before: that one may wait for what it needs, and
+// goes on. The error says which, why, and where more is said.
 [[nodiscard]] Result<> start_unit(const std::string& unit, std::chrono::seconds patience);
 
 // It is not running any more; kIo when it does not end.
@@ -65,6 +67,8 @@ using Properties = std::map<std::string, std::string>;
 [[nodiscard]] std::string last_words(const std::string& unit,
                                      std::chrono::system_clock::time_point since);
 
+// Waits until no other command sets this machine up, and keeps others off while it is held.
+[[nodiscard]] Result<OwnedFd> lock_setup(const Places& places);
 // A directory with this owner and mode. One that is there is changed to that; what is in it stays
 // as it is. kNotDirectory also for a symbolic link.
 [[nodiscard]] Result<> make_folder(const std::string& path, Owner owner, mode_t mode);
