@@ -326,6 +326,8 @@ class Mover {
   // mover_balance.cc
   bool even_out(Round& round);
   void relieve(Rebalance& now, std::uint32_t from, Round& round);
+  [[nodiscard]] std::uint64_t bytes_at(const InodeAttributes& file,
+                                       const layout::LayoutMap& map) const;
   [[nodiscard]] std::optional<Relief> relief(const layout::Balance& balance, FileId file,
                                              std::uint32_t from, const Round& round) const;
 

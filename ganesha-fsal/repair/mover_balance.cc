@@ -12,9 +12,8 @@ namespace {
 // A dry run looks at no more objects than can be looked at while somebody waits.
 constexpr std::size_t kMostPlanned = 20'000;
 
-std::uint64_t bytes_at(const InodeAttributes& attributes, const layout::LayoutMap& map) {
-  return attributes.size / map.copies.front().ds_ids.size();
-}
+// Whether a smaller file has holes is not worth a question to data servers.
+constexpr std::uint64_t kLarge = std::uint64_t{64} << 20;
 
 }  // namespace
 
@@ -53,6 +52,15 @@ bool Mover::end_rebalance() {
 Mover::RebalanceState Mover::rebalance() const {
   const MutexLock lock(mutex_);
   return rebalance_ ? rebalance_->state : RebalanceState{};
+}
+
+// Bytes of storage at each of its data servers, about. Holes are not copied, and take none.
+std::uint64_t Mover::bytes_at(const InodeAttributes& file, const layout::LayoutMap& map) const {
+  const std::uint64_t stripes = map.copies.front().ds_ids.size();
+  const std::uint64_t length = file.size / stripes;
+  if (length < kLarge) return length;
+  const auto allocated = parts_.allocated(file.id, map);
+  return allocated ? std::min(length, *allocated / stripes) : length;
 }
 
 std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileId file,

@@ -154,7 +154,9 @@ def test_what_is_removed_and_purged_is_gone_and_nothing_else(installed):
     root = installed.upon("removed")
     for file in OF_ADMINISTRATORS:
         root.run(f"mkdir -p $(dirname {file}) && touch {file} && chown weft: {file}")
-    root.run("systemctl enable weft-mds.service weft-ds@a.service weft-target@a.service")
+    root.run("systemctl enable weft-mds.service weft-ds@a.service weft-target@a.service && "
+             "cd /etc/systemd/system && mkdir weft-ds@a.service.d && cd weft-ds@a.service.d && "
+             "touch store.conf capabilities.conf")
     names = " ".join(roots.PACKAGES)
     root.run(f"apt-get -q -y remove {names}")
     assert not list((root.path / "usr/bin").glob("weft*"))

@@ -93,6 +93,20 @@ TEST_CASE_METHOD(RebalanceTest, "small files that nobody uses go directly, many 
   check_clean();
 }
 
+TEST_CASE_METHOD(RebalanceTest, "holes of files are not counted") {
+  for (int i = 0; i < 40; ++i) sized("f" + std::to_string(i), {1}, 5000 * kMi);
+  allocated = 20 * kMi;
+  use(1, 900);
+  for (std::uint32_t id = 2; id <= 6; ++id) use(id, 100);
+  make();
+  REQUIRE(mover->begin_rebalance(0.05));
+  run();
+  const auto state = mover->rebalance();
+  CHECK(state.spread <= 0.05);
+  CHECK(state.bytes == state.objects * 20 * kMi);
+  CHECK(mover->moved() == state.objects);
+}
+
 TEST_CASE_METHOD(RebalanceTest, "copies stay in different domains, and none doubles up") {
   std::vector<FileId> files;
   for (int i = 0; i < 20; ++i) {
