@@ -43,7 +43,7 @@ class Group::Pause {
 Group::Group(ParityParts parts)
     : parts_(std::move(parts)),
       calls_(parts_.members, parts_.pool, parts_.clock, parts_.options.geometry,
-             parts_.options.reserve_bytes),
+             {.reserve = parts_.options.reserve_bytes, .sure_length = parts_.options.sure_length}),
       verifier_(parts_.random.u64()) {
   WEFT_ASSERT(geometry().valid() && members() == parts_.members.size());
 }
@@ -218,6 +218,7 @@ Task<Result<Group::Mark>> Group::mark_regions(ObjectId object, std::uint64_t fir
   {
     const MutexLock lock(mutex_);
     Regions& regions = dirty_[object];
+    const std::size_t before = regions.size();
     for (std::uint64_t at = first; at <= last; ++at) {
       Region& state = regions[at];
       ++state.writers;
@@ -226,6 +227,7 @@ Task<Result<Group::Mark>> Group::mark_regions(ObjectId object, std::uint64_t fir
       const auto frame = encode(LogDirty{object, at});
       frames.insert(frames.end(), frame.begin(), frame.end());
     }
+    dirty_count_ += regions.size() - before;
   }
   Mark made(*this, object, first, last);
   if (frames.empty()) co_return made;
@@ -235,17 +237,11 @@ Task<Result<Group::Mark>> Group::mark_regions(ObjectId object, std::uint64_t fir
     const MutexLock lock(mutex_);
     Regions& regions = dirty_[object];
     for (std::uint64_t at = first; at <= last; ++at) regions[at].logged = true;
-    count = count_dirty();
+    count = dirty_count_;
   }
   view_.dirty_regions.store(count);
   if (count > parts_.options.max_dirty) kick();
   co_return made;
-}
-
-std::size_t Group::count_dirty() const {
-  std::size_t count = 0;
-  for (const auto& [object, regions] : dirty_) count += regions.size();
-  return count;
 }
 
 Group::Versions Group::quiet_regions(const ObjectId& object) const {
@@ -282,7 +278,9 @@ void Group::forget_dirty(const ObjectId& object, const Versions& versions) {
   for (const auto& [region, version] : versions) {
     const auto at = found->second.find(region);
     if (at == found->second.end()) continue;
-    if (at->second.writers == 0 && at->second.version == version) found->second.erase(at);
+    if (at->second.writers > 0 || at->second.version != version) continue;
+    found->second.erase(at);
+    --dirty_count_;
   }
   if (!found->second.empty()) return;
   dirty_.erase(found);
@@ -372,7 +370,9 @@ Group::Versions Group::removed(const Op& op, const ObjectId& object, const Objec
   // The next header is the first again (Recovery::surely_gone()).
   *state = {.generation = state->generation, .returns = state->returns};
   if (op.mode.out >= 0) return versions;
-  for (const auto& [region, of] : dirty_[object]) versions[region] = of.version;
+  const auto found = dirty_.find(object);
+  if (found == dirty_.end()) return versions;
+  for (const auto& [region, of] : found->second) versions[region] = of.version;
   return versions;
 }
 
@@ -413,7 +413,7 @@ Group::Condition Group::condition() const {
           .sweep_wanted = sweep_wanted_,
           .lacks_reserve = calls_.lacks_reserve(mode_),
           .mode = mode_,
-          .dirty_regions = count_dirty()};
+          .dirty_regions = dirty_count_};
 }
 
 Task<bool> Group::save_record(GroupRecord record) {
@@ -519,6 +519,7 @@ void Group::begin_recovery() {
   const MutexLock lock(mutex_);
   ++generation_;
   objects_.clear();
+  forget_at_ = 0;
   failed_ = 0;
   rebuild_ended_ = none_lost_ = false;
   verifier_.store(parts_.random.u64());
@@ -530,9 +531,11 @@ Task<bool> Group::adopt(const Mode& mode, const LogState& log) {
     const MutexLock lock(mutex_);
     mode_ = mode;
     dirty_.clear();
+    dirty_count_ = 0;
     for (const auto& [object, regions] : log.dirty) {
       for (const std::uint64_t region : regions) {
         dirty_[object][region] = {.version = next_version_++, .logged = true};
+        ++dirty_count_;
       }
     }
     cuts_.clear();

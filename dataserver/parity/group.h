@@ -54,11 +54,13 @@ struct ParityOptions {
   std::size_t max_dirty = 256;                            // regions, before they are committed
   std::size_t log_limit = std::size_t{64} << 20;          // bytes, before it is written anew
   std::uint64_t reserve_bytes = std::uint64_t{64} << 20;  // at each member: member_room.h
-  std::size_t max_objects = 65536;                        // known, beyond what is in use
-  std::chrono::milliseconds patience{8'000};              // operations wait for the group
-  std::chrono::milliseconds retry_every{1'000};           // recovery, and members that are out
-  std::chrono::milliseconds note_every{10'000};           // how far a rebuild is, durably
-  std::chrono::milliseconds reserve_after{10'000};        // its use it is taken again
+  // Of a member's object: for a longer one it is asked (member_room.h).
+  std::uint64_t sure_length = std::uint64_t{1} << 40;
+  std::size_t max_objects = 65536;                  // known, beyond what is in use
+  std::chrono::milliseconds patience{8'000};        // operations wait for the group
+  std::chrono::milliseconds retry_every{1'000};     // recovery, and members that are out
+  std::chrono::milliseconds note_every{10'000};     // how far a rebuild is, durably
+  std::chrono::milliseconds reserve_after{10'000};  // its use it is taken again
   ParityRates rates;
 };
 
@@ -346,7 +348,6 @@ class Group {
     return log_bytes_ > std::max(parts_.options.log_limit, 2 * log_least_);
   }
   [[nodiscard]] std::vector<std::byte> log_snapshot() const WEFT_REQUIRES(mutex_);
-  [[nodiscard]] std::size_t count_dirty() const WEFT_REQUIRES(mutex_);
 
   const ParityParts parts_;
   MemberCalls calls_;
@@ -368,7 +369,9 @@ class Group {
   std::deque<Waiter> reporting_ WEFT_GUARDED_BY(mutex_);
   std::coroutine_handle<> quiescing_ WEFT_GUARDED_BY(mutex_);
   std::unordered_map<ObjectId, ObjectPtr> objects_ WEFT_GUARDED_BY(mutex_);
+  std::size_t forget_at_ WEFT_GUARDED_BY(mutex_) = 0;  // so many objects
   std::map<ObjectId, Regions> dirty_ WEFT_GUARDED_BY(mutex_);
+  std::size_t dirty_count_ WEFT_GUARDED_BY(mutex_) = 0;  // regions of all of them
   std::map<ObjectId, LogCut> cuts_ WEFT_GUARDED_BY(mutex_);
   std::uint64_t next_version_ WEFT_GUARDED_BY(mutex_) = 1;
   std::size_t log_bytes_ WEFT_GUARDED_BY(mutex_) = 0;

@@ -100,12 +100,14 @@ bool Group::is_broken() const {
 }
 
 void Group::forget_some() {
-  if (objects_.size() < parts_.options.max_objects) return;
+  if (objects_.size() < std::max(parts_.options.max_objects, forget_at_)) return;
   for (auto at = objects_.begin(); at != objects_.end();) {
     const bool kept =
         at->second.use_count() > 1 || at->second->header_dirty || dirty_.contains(at->first);
     at = kept ? std::next(at) : objects_.erase(at);
   }
+  // Of what is dirty for long all may be kept: not looked through again for each that comes.
+  forget_at_ = objects_.size() + objects_.size() / 8;
 }
 
 Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {

@@ -335,6 +335,27 @@ Task<Result<>> MemberCalls::ask_room(Op& op, ObjectId object,
   co_return outcome(op);
 }
 
+bool MemberCalls::surely_fits(const Op& op, std::uint64_t stripes) const {
+  for (unsigned member = 0; member < count(); ++member) {
+    if (!op.mode.writable(member)) continue;
+    if (!room_.surely_fits(member, stripes * geometry_.chunk)) return false;
+  }
+  return true;
+}
+
+Task<Result<>> MemberCalls::ask_length(Op& op, std::uint64_t stripes) {
+  for (unsigned member = 0; member < count(); ++member) {
+    if (!op.mode.writable(member)) continue;
+    auto fits = co_await room_.fits(member, stripes * geometry_.chunk);
+    if (!fits && fits.error() == Errc::kBusy) co_return pass(fits);
+    if (!fits) after(op, member, &fits.error(), nullptr);
+    if (fits && !*fits) {
+      co_return fail(Errc::kFileTooLarge, "more than a member's file system holds of an object");
+    }
+  }
+  co_return outcome(op);
+}
+
 Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object) {
   Extent all;
   Join join;

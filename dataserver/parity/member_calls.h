@@ -4,7 +4,7 @@
 // has changed, is noted in the Op. Everything that was started is waited for before anybody looks
 // at that.
 //
-// Three kinds of errors are not the member's failure:
+// Four kinds of errors are not the member's failure:
 //
 //   kBusy         memory or places are short, here or there. A read is given up with the attempt,
 //                 which then holds no memory and is made again (Group::until_done()). Everything
@@ -12,6 +12,7 @@
 //                 members written for that reason. Only a member that says it for kBusyFor, while
 //                 this process has memory, has failed.
 //   kIo, kCorrupt of a read: its disk has a place that cannot be read. It is a bad block.
+//   kFileTooLarge its file system holds no object of that length. It is asked before.
 //   kNoSpace      asked for room, it has none, and nothing has been written. Of what must be
 //                 written it is said only when the member's reserve is used up, too
 //                 (member_room.h): that breaks the group, and recovery goes on when there is room.
@@ -89,12 +90,12 @@ class MemberCalls {
   static constexpr std::chrono::seconds kFullFor{1};
 
   MemberCalls(std::vector<Store*> members, BufferPool& pool, Clock& clock, ParityGeometry geometry,
-              std::uint64_t reserve)
+              MemberRoom::Limits limits)
       : members_(std::move(members)),
         pool_(pool),
         clock_(clock),
         geometry_(geometry),
-        room_(members_, clock, reserve),
+        room_(members_, clock, limits),
         known_(members_.size()) {}
 
   [[nodiscard]] unsigned count() const { return geometry_.members; }
@@ -116,6 +117,11 @@ class MemberCalls {
   // object's header at these. kNoSpace: one has none.
   Task<Result<>> ask_room(Op& op, ObjectId object, const std::vector<MemberRange>& ranges,
                           std::uint32_t headers);
+
+  // Of those that are written: they hold an object with so many stripes, as is known; and, asking
+  // where it is not, kFileTooLarge: one does not.
+  [[nodiscard]] bool surely_fits(const Op& op, std::uint64_t stripes) const;
+  Task<Result<>> ask_length(Op& op, std::uint64_t stripes);
 
   // Of an object and its checksums, at the members of a mask.
   Task<bool> cut(Op& op, ObjectId object, std::uint64_t size, std::uint32_t mask);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace weft::ds::parity {
 
@@ -10,6 +11,7 @@ namespace {
 
 // Of no file, and beside the objects of checksums by which a group's objects are listed.
 constexpr layout::ObjectId kReserve{.fileid = 0, .generation = 1, .fsid = 0};
+constexpr std::uint32_t kAskedFrom = 2;  // generations
 
 }  // namespace
 
@@ -55,6 +57,33 @@ Task<bool> MemberRoom::give_reserve(unsigned member) {
   auto given = co_await call<Result<ObjectStat>>(
       [&](auto done) { members_[member]->truncate(kReserve, 0, std::move(done)); });
   co_return given.has_value();
+}
+
+void MemberRoom::forget(unsigned member) {
+  Place& place = places_[member];
+  place.reserved.store(false);
+  place.fits.store(sure_length_);
+  place.exceeds.store(kNoData);
+}
+
+Task<Result<bool>> MemberRoom::fits(unsigned member, std::uint64_t length) {
+  Place& place = places_[member];
+  while (length > place.fits.load() && length < place.exceeds.load()) {
+    // Of another's question it would lose the length.
+    const layout::ObjectId object{
+        .fileid = 0, .generation = kAskedFrom + asked_.fetch_add(1), .fsid = 0};
+    // More than is wanted, so that longer and longer ones are seldom asked for.
+    const std::uint64_t ample = std::bit_ceil(length);
+    const std::uint64_t asked = ample < place.exceeds.load() ? ample : length;
+    auto given = co_await call<Result<ObjectStat>>(
+        [&](auto done) { members_[member]->truncate(object, asked, std::move(done)); });
+    auto removed = co_await call<Result<>>(
+        [&](auto done) { members_[member]->remove(object, std::move(done)); });
+    if (!given) co_return pass(given);
+    if (!removed) co_return pass(removed);
+    (given->size >= asked ? place.fits : place.exceeds).store(asked);
+  }
+  co_return length <= place.fits.load();
 }
 
 Result<StoreStat> MemberRoom::usage(unsigned member) const {

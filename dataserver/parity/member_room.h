@@ -1,4 +1,5 @@
-// Room at the members of a parity group: no row is half written because one of them is full.
+// Room at the members of a parity group: no row is half written because one of them is full, or
+// cannot hold an object of that length.
 //
 //  - Before anything of a write is written, members that are nearly full are asked for room
 //    (Store::allocate). One that has none refuses it while nothing has been written. A member is
@@ -8,6 +9,8 @@
 //    same: by recovery, with the zeros behind a cut, where a member ran full between one look and
 //    the next. The first of these that finds no room gives the reserve up. It is taken again when
 //    there is room for it, and not so soon that it would be taken from them.
+//  - How long an object may be is its file system's to say, 16 TiB less a block with ext4. Before a
+//    longer one than any was, an object of no file is given that length, which takes no room.
 //
 // Threading: any thread of the group's rings. Takes no lock.
 #pragma once
@@ -23,8 +26,18 @@ namespace weft::ds::parity {
 
 class MemberRoom {
  public:
-  MemberRoom(std::vector<Store*> members, Clock& clock, std::uint64_t reserve)
-      : members_(std::move(members)), clock_(clock), reserve_(reserve), places_(members_.size()) {}
+  struct Limits {
+    std::uint64_t reserve = 0;                           // bytes at each member
+    std::uint64_t sure_length = std::uint64_t{1} << 40;  // of objects, that nobody asks for
+  };
+  MemberRoom(std::vector<Store*> members, Clock& clock, Limits limits)
+      : members_(std::move(members)),
+        clock_(clock),
+        reserve_(limits.reserve),
+        sure_length_(limits.sure_length),
+        places_(members_.size()) {
+    for (Place& place : places_) place.fits.store(sure_length_);
+  }
 
   [[nodiscard]] bool nearly_full(unsigned member) const;
   // The reserve is in use, or lost, or was never taken.
@@ -35,8 +48,15 @@ class MemberRoom {
   Task<bool> take_reserve(std::uint32_t mask, Nanoseconds after);
   // What it held is free when this is done.
   Task<bool> give_reserve(unsigned member);
+  // It is known to.
+  [[nodiscard]] bool surely_fits(unsigned member, std::uint64_t length) const {
+    return length <= places_[member].fits.load();
+  }
+  // Whether an object of this many bytes fits into the member's file system. The error is the
+  // member's: it could not be asked.
+  Task<Result<bool>> fits(unsigned member, std::uint64_t length);
   // Another store is the member now.
-  void forget_reserve(unsigned member) { places_[member].reserved.store(false); }
+  void forget(unsigned member);
   // What is free there for others than the reserve.
   [[nodiscard]] Result<StoreStat> usage(unsigned member) const;
 
@@ -44,6 +64,8 @@ class MemberRoom {
   struct Place {
     std::atomic<bool> reserved{false};
     std::atomic<TimePoint> given{TimePoint::min()};  // when
+    std::atomic<std::uint64_t> fits{0};              // objects of that many bytes
+    std::atomic<std::uint64_t> exceeds{kNoData};     // and none of that many
   };
 
   [[nodiscard]] std::uint64_t reserve_of(const StoreStat& usage) const;
@@ -51,6 +73,8 @@ class MemberRoom {
   const std::vector<Store*> members_;
   Clock& clock_;
   const std::uint64_t reserve_;
+  const std::uint64_t sure_length_;
+  std::atomic<std::uint32_t> asked_{0};
   std::vector<Place> places_;
 };
 

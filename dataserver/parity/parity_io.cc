@@ -286,6 +286,10 @@ Task<Result<WriteResult>> ParityIo::write(ObjectId object, std::uint64_t offset,
   WriteVerifier verifier = 0;
   auto written = co_await group_.until_done(before.generation, [&](Op& op) -> Task<Result<>> {
     verifier = group_.verifier();
+    if (!group_.calls().surely_fits(op, geometry().stripes(end))) {
+      auto may = co_await group_.calls().ask_length(op, geometry().stripes(end));
+      if (!may) co_return may;
+    }
     auto marked = co_await group_.mark(object, size == 0 ? 0 : offset, size == 0 ? 0 : end);
     if (!marked) co_return pass(marked);
     // All of it, or nothing: a part that is written would be behind the object's end.
@@ -526,6 +530,11 @@ Task<Result<>> ParityIo::allocate(ObjectId object, std::uint64_t offset, std::ui
   Hold hold = co_await group_.lock(object, range);
   auto done =
       co_await group_.until_done(group_.look(*state).generation, [&](Op& op) -> Task<Result<>> {
+        const std::uint64_t stripes = geometry().stripes(offset + size);
+        if (!group_.calls().surely_fits(op, stripes)) {
+          auto may = co_await group_.calls().ask_length(op, stripes);
+          if (!may) co_return may;
+        }
         auto marked = co_await group_.mark(object, offset, offset + 1);
         if (!marked) co_return pass(marked);
         const std::uint64_t first = geometry().stripe_of(range.begin) * geometry().chunk;

@@ -35,7 +35,7 @@ Task<bool> Rebuild::replace(bool& accepted) {
   if (!co_await group_.save_record(record)) co_return false;
   group_.member_lost();
   const auto member = static_cast<unsigned>(group_.record().out);
-  group_.calls().room().forget_reserve(member);
+  group_.calls().room().forget(member);
   const auto taken = group_.parts().replacements->accept(member);
   accepted = taken.has_value();
   if (!accepted) {

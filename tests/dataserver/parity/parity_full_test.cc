@@ -48,6 +48,43 @@ struct SmallMembers : ParityRig {
   ds::WriteVerifier verifier = 0;
 };
 
+TEST_CASE("a write behind what a member's file system holds is refused, and nothing else happens",
+          "[parity]") {
+  for (unsigned who = 0; who < 4; ++who) {
+    SmallMembers rig;
+    rig.options.sure_length = std::uint64_t{64} << 10;
+    rig.restart();
+    REQUIRE(rig.whole());
+    REQUIRE(rig.reserved());
+    rig.recoveries = rig.view().recoveries.load();
+    rig.verifier = rig.any().verifier();
+    for (auto& one : rig.member) one->longest = std::uint64_t{2} << 20;
+    rig.member[who]->longest = (std::uint64_t{1} << 20) - 4096;
+    const std::string content = pattern(kRow);
+    const std::uint64_t last = ((std::uint64_t{1} << 20) / 4096 - 2) * kRow;
+    REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
+    for (const std::uint64_t at : {last + kRow, last + 1, std::uint64_t{1} << 60}) {
+      const auto refused = rig.write(kObject, at, content, Stability::kUnstable);
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error() == Errc::kFileTooLarge);
+      CHECK(rig.allocate(kObject, at, kRow).error() == Errc::kFileTooLarge);
+    }
+    REQUIRE(rig.write(kObject, last, content, Stability::kFileSync));
+    CHECK(rig.text(kObject, last, kRow) == content);
+    CHECK(rig.text(kObject, 0, kRow) == content);
+    rig.undisturbed();
+    // What is known is not asked again, and nothing is left of the questions.
+    std::vector<std::uint64_t> asked;
+    for (const auto& one : rig.member) asked.push_back(one->truncates);
+    CHECK_FALSE(rig.write(kObject, last + kRow, content, Stability::kUnstable));
+    REQUIRE(rig.write(kObject, last - kRow, content, Stability::kFileSync));
+    for (unsigned i = 0; i < 4; ++i) {
+      CHECK(rig.member[i]->truncates == asked[i]);
+      CHECK(rig.member[i]->files.size() == 3);  // with checksums, and the reserve
+    }
+  }
+}
+
 TEST_CASE("a member that is full refuses a write, and nothing else happens", "[parity]") {
   for (unsigned who = 0; who < 4; ++who) {
     SmallMembers rig;

@@ -57,9 +57,11 @@ class MemoryMember final : public ds::Store {
   std::uint64_t capacity = std::uint64_t{1} << 40;
   std::uint64_t others = 0;  // bytes that are not the group's
   Errc full_as = Errc::kNoSpace;
+  std::uint64_t longest = std::uint64_t{1} << 61;  // object of its file system
   // What usage() says is free; otherwise what is.
   std::optional<std::uint64_t> told_free;
   std::uint64_t reads = 0;
+  std::uint64_t truncates = 0;
   std::uint64_t written_bytes = 0;
   // Where its disk cannot read, until it is written: an object's byte.
   std::map<layout::ObjectId, std::set<std::uint64_t>> unreadable;
@@ -130,6 +132,8 @@ class MemoryMember final : public ds::Store {
     for (const Buffer& piece : what.data) {
       bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
+    const bool too_long = offset + bytes.size() > longest;
+    if (too_long) bytes.resize(longest - std::min(offset, longest));
     const bool full = !take_room(object, offset, bytes.size());
     if (full) bytes.resize(first_without_room(object, offset, bytes.size()) - offset);
     written_bytes += bytes.size();
@@ -147,6 +151,7 @@ class MemoryMember final : public ds::Store {
     }
     if (!power_.on) return refuse(std::move(done));
     if (full) return answer(std::move(done), fail(full_as, "injected"));
+    if (too_long) return answer(std::move(done), fail(Errc::kFileTooLarge, "injected"));
     answer(std::move(done), ds::WriteResult{.bytes = bytes.size(),
                                             .stability = wanted,
                                             .verifier = verifier_,
@@ -163,11 +168,12 @@ class MemoryMember final : public ds::Store {
     if (!writable()) return refuse(std::move(done));
     if (size == 0 && !files.contains(object)) return answer(std::move(done), ds::ObjectStat{});
     File& file = files[object];
-    file.now.resize(size, '\0');
+    ++truncates;
+    if (size <= longest) file.now.resize(size, '\0');
     file.blocks.erase(file.blocks.lower_bound((size + 4095) / 4096), file.blocks.end());
     settle(file);
     if (!power_.on) return refuse(std::move(done));
-    answer(std::move(done), ds::ObjectStat{.size = size});
+    answer(std::move(done), ds::ObjectStat{.size = std::min(size, file.now.size())});
   }
   void remove(const layout::ObjectId& object, Done<void> done) override {
     if (!writable()) return refuse(std::move(done));
@@ -184,6 +190,9 @@ class MemoryMember final : public ds::Store {
   void allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                 Done<void> done) override {
     if (!writable()) return refuse(std::move(done));
+    if (offset + size > longest) {
+      return answer(std::move(done), fail(Errc::kFileTooLarge, "injected"));
+    }
     const bool full = !take_room(object, offset, size);
     File& file = files[object];
     const std::uint64_t end = full ? first_without_room(object, offset, size) : offset + size;
