@@ -17,15 +17,14 @@ struct ProxyIo::Impl::Leader {
   VerifierWatch::Source source;  // the data server, and the partners it brings the bytes to
   layout::ObjectId object;
   layout::SealedHandle handle;
-  bool mirrored = false;
 };
 
 namespace {
 
-std::vector<std::uint32_t> ids_of(const auto& leaders) {
-  std::vector<std::uint32_t> ids;
-  for (const auto& leader : leaders) ids.push_back(leader.source.ds_id);
-  return ids;
+std::vector<VerifierWatch::Source> sources_of(const auto& leaders) {
+  std::vector<VerifierWatch::Source> sources;
+  for (const auto& leader : leaders) sources.push_back(leader.source);
+  return sources;
 }
 
 }  // namespace
@@ -49,7 +48,6 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
     if (copy >= map.copies.size()) return fail(Errc::kInvalid, "no such copy");
     leader.source.ds_id = map.copies[copy].ds_ids[stripe];
     leader.object = file.object;
-    leader.mirrored = mirrored;
     if (!mirrored) {
       leader.handle = seal_for(leader.source.ds_id, own_claim(file));
       continue;
@@ -146,9 +144,9 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, S
   }
   // The verifier is the one from before the first WRITE was sent: if any data server's changes
   // meanwhile, the COMMIT that follows answers another.
-  const bool remember = leaders->front().mirrored && wanted == Stability::kUnstable;
+  const bool remember = wanted == Stability::kUnstable;
   const std::uint64_t verifier =
-      remember ? verifier_.writing(file.object, ids_of(*leaders)) : verifier_.value();
+      remember ? verifier_.writing(file.object, sources_of(*leaders)) : verifier_.value();
   const auto state = std::make_shared<State>();
   const auto all = GatherFailures::make(
       writes.size(), [state, size, verifier, self = shared_from_this(), place = std::move(*place),
@@ -211,8 +209,7 @@ void ProxyIo::Impl::commit(const File& file, Finished<std::uint64_t> done) {
   for (const Leader& leader : *leaders) calls.push_back({leader.source.ds_id, 0});
   auto place = admission_.admit(std::move(calls));
   if (!place) return done(pass(place), {});
-  VerifierWatch::Commit commit;
-  if (leaders->front().mirrored) commit = verifier_.committing(file.object, ids_of(*leaders));
+  const auto commit = verifier_.committing(file.object, sources_of(*leaders));
   const auto all = GatherFailures::make(
       leaders->size(), [self = shared_from_this(), commit, place = std::move(*place),
                         done = std::move(done)](Failures failures) mutable {

@@ -15,7 +15,7 @@ std::uint64_t VerifierWatch::observe(const Source& source, std::uint64_t verifie
 }
 
 std::uint64_t VerifierWatch::writing(const layout::ObjectId& object,
-                                     std::span<const std::uint32_t> leaders) {
+                                     std::span<const Source> leaders) {
   const MutexLock lock(mutex_);
   if (unstable_.size() >= kMaxFiles && !unstable_.contains(object)) {
     unstable_.clear();
@@ -29,7 +29,7 @@ std::uint64_t VerifierWatch::writing(const layout::ObjectId& object,
 }
 
 VerifierWatch::Commit VerifierWatch::committing(const layout::ObjectId& object,
-                                                std::span<const std::uint32_t> leaders) {
+                                                std::span<const Source> leaders) {
   const MutexLock lock(mutex_);
   const auto written = unstable_.find(object);
   if (written == unstable_.end()) return {object, 0};

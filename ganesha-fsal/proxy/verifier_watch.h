@@ -7,9 +7,10 @@
 // A verifier is that of a data server and the partners it brought the bytes to, together: one data
 // server has as many as there are sets of partners in handles.
 //
-// A COMMIT speaks for the servers it went to. When a file's leaders have changed since something
-// was written unstable, the old ones may have lost what the new ones know nothing of: ours changes
-// then too, so that it is written again through the new ones.
+// A COMMIT speaks for the servers it went to. When a file's leaders, or their partners, have
+// changed since something was written unstable, the old ones may have lost what the new ones know
+// nothing of: ours changes then too, so that it is written again through the new ones. So it is
+// with a file of one copy that was moved.
 //
 // Threading: any thread.
 #pragma once
@@ -43,16 +44,15 @@ class VerifierWatch {
   // Takes in a verifier from a reply of a data server; returns ours, to be used for that reply.
   std::uint64_t observe(const Source& source, std::uint64_t verifier);
 
-  // Unstable writes of a mirrored file are about to be sent through these leaders. Returns what to
-  // answer them with.
-  std::uint64_t writing(const layout::ObjectId& object, std::span<const std::uint32_t> leaders);
+  // Unstable writes of a file are about to be sent through these leaders. Returns what to answer
+  // them with.
+  std::uint64_t writing(const layout::ObjectId& object, std::span<const Source> leaders);
   struct Commit {
     layout::ObjectId object;
     std::uint64_t writes = 0;  // those that it may speak for
   };
   // A COMMIT is about to be sent to these leaders; and all of them have answered it.
-  [[nodiscard]] Commit committing(const layout::ObjectId& object,
-                                  std::span<const std::uint32_t> leaders);
+  [[nodiscard]] Commit committing(const layout::ObjectId& object, std::span<const Source> leaders);
   void committed(const Commit& commit);
 
   [[nodiscard]] std::uint64_t value() const {
@@ -62,7 +62,7 @@ class VerifierWatch {
 
  private:
   struct Written {
-    std::vector<std::uint32_t> leaders;
+    std::vector<Source> leaders;
     std::uint64_t last = 0;  // number of the last write
   };
 

@@ -233,12 +233,34 @@ TEST_CASE("what was written unstable through other leaders is written again") {
   CHECK(f.commit().value() == again->verifier);
 }
 
+TEST_CASE("what was written unstable to a data server that the file has left is written again") {
+  ProxyFixture f(1, 2);
+  f.file.map.copies.resize(1);
+  f.file.leads = {0};
+  const auto written = f.write(0, pattern(kUnit, 1));
+  REQUIRE(written);
+  {
+    const std::lock_guard lock(f.objects(1).mutex);
+    f.objects(1).verifier = 77;  // it restarts, and nobody asks it for anything
+  }
+  SECTION("it was moved") { f.file.map.copies.front().ds_ids = {2}; }
+  SECTION("it is being moved") {
+    f.file.map.copies.push_back(f.file.map.copies.front());
+    f.file.map.copies.back().ds_ids = {2};
+  }
+  CHECK(f.commit().value() != written->verifier);
+  const auto again = f.write(0, pattern(kUnit, 1));
+  REQUIRE(again);
+  CHECK(f.commit().value() == again->verifier);
+}
+
 TEST_CASE("a leader's verifier is its own with each set of partners") {
   ProxyFixture f(1, 2);
   const auto first = f.write(0, pattern(100, 1));
   REQUIRE(first);
   ProxyIo::File alone = f.file;
   alone.map.copies.resize(1);
+  alone.object.fileid += 1;
   {
     const std::lock_guard lock(f.objects(1).mutex);
     f.objects(1).verifier = 77;  // of files that it holds alone

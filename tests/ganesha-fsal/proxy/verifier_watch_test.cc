@@ -1,6 +1,8 @@
 #include "ganesha-fsal/proxy/verifier_watch.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <vector>
 
 using weft::layout::ObjectId;
 using weft::mds::VerifierWatch;
@@ -32,8 +34,9 @@ TEST_CASE("the verifier changes when a file is committed elsewhere than it was w
   VerifierWatch watch(100);
   const ObjectId file{1, 1, 1};
   const ObjectId other{2, 1, 1};
-  const std::uint32_t first[] = {1, 2};
-  const std::uint32_t second[] = {1, 4};
+  const VerifierWatch::Source first[] = {{1}, {2}};
+  const auto second = GENERATE(std::vector<VerifierWatch::Source>{{1}, {4}},
+                               std::vector<VerifierWatch::Source>{{1, {5, 0}}, {2}});
   CHECK(watch.writing(file, first) == 100);
   SECTION("not at the same leaders") {
     const auto commit = watch.committing(file, first);
@@ -69,7 +72,7 @@ TEST_CASE("the verifier changes when a file is committed elsewhere than it was w
 
 TEST_CASE("files beyond the limit are forgotten, with everything unstable") {
   VerifierWatch watch(100);
-  const std::uint32_t leaders[] = {1};
+  const VerifierWatch::Source leaders[] = {{1}};
   for (std::uint64_t id = 1; id <= VerifierWatch::kMaxFiles; ++id) {
     CHECK(watch.writing({id, 1, 1}, leaders) == 100);
   }
