@@ -65,12 +65,16 @@ void ClientCore::when_ready(std::chrono::milliseconds deadline,
 void ClientCore::pump() {
   const bool reclaiming = phase_ == Phase::kReclaim;
   if (phase_ != Phase::kReady && !reclaiming) return;
+  // They let go of what they were to send, too, which would be kept for as long as the server is
+  // away.
+  for (auto& [slot, request] : in_flight_) {
+    if (request.connection != SIZE_MAX || request.closing || !request.given_up()) continue;
+    close_slot(request);
+  }
   if (delayed_until_ != Time{} && clock_.now() < delayed_until_) return;
   delayed_until_ = {};
   for (auto& [slot, request] : in_flight_) {
-    if (request.connection != SIZE_MAX) continue;
-    if (request.given_up() && !request.closing) close_slot(request);
-    if (!send(request)) return;
+    if (request.connection == SIZE_MAX && !send(request)) return;
   }
   if (renew_by_ != Time{} && renewing()) return;
   while (!waiting_.empty() && (!reclaiming || waiting_.front().internal)) {

@@ -226,6 +226,40 @@ TEST_CASE("time in which the client did not run is not the server's") {
   CHECK(answer->has_value());
 }
 
+TEST_CASE("calls that were given up hold no memory while the server is away") {
+  World world(1);
+  world.write(0, true);
+  while (world.answers.empty()) world.turn();
+  const std::size_t before = world.pool.in_use_bytes();
+  std::stop_source stop;
+  int given_up = 0;
+  for (int i = 0; i < 4; ++i) {
+    auto data = world.pool.allocate(std::size_t{1} << 20);
+    REQUIRE(data);
+    nfs4::WriteArgs args;
+    args.data.push_back(std::move(*data));
+    std::vector<nfs4::OpArgs> ops;
+    ops.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{}});
+    ops.push_back({Op::OP_WRITE, std::move(args)});
+    // As a deadline that passes, or who made them: half of them each.
+    world.client->call(std::move(ops),
+                       {.deadline = std::chrono::milliseconds(i % 2 == 0 ? 20 : 60'000),
+                        .idempotent = true,
+                        .give_up = i % 2 == 0 ? std::stop_token() : stop.get_token()},
+                       [&](const Result<nfs4::CompoundResult>&) { ++given_up; });
+  }
+  CHECK(world.pool.in_use_bytes() >= before + (std::size_t{4} << 20));
+  world.context.restart();
+  world.context.poll();  // they are sent
+  world.server.reset();
+  for (std::size_t i = 0; i < world.network.connections(); ++i) world.network.cut(i);
+  stop.request_stop();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (world.pool.in_use_bytes() > before && std::chrono::steady_clock::now() < end) world.turn();
+  CHECK(world.pool.in_use_bytes() <= before);
+  CHECK(given_up >= 2);
+}
+
 TEST_CASE("a call that was given up is settled, and not carried out after that") {
   // The connection breaks with the call or its answer at any point of the way.
   for (int moment = 0; moment < 24; ++moment) {
