@@ -70,6 +70,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   tcp::resolver resolver_;
   tcp::socket socket_;
   boost::asio::steady_timer timer_;
+  std::uint64_t failed_ = 0;   // attempts that did not come to a registration
   std::uint64_t attempt_ = 0;  // what belongs to an earlier one is ignored
   std::shared_ptr<Connection> connection_;
   std::chrono::milliseconds heartbeat_{1000};
@@ -126,9 +127,15 @@ void Client::Impl::attempt() {
 }
 
 void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::results_type& found) {
+  // All are tried within an attempt, if they refuse it. One that does not answer takes all its
+  // time, so that the next attempt begins with another.
+  std::vector<tcp::endpoint> in_turn(found.begin(), found.end());
+  std::ranges::rotate(
+      in_turn, in_turn.begin() +
+                   static_cast<std::ptrdiff_t>(failed_ % std::max<std::size_t>(1, found.size())));
   socket_ = tcp::socket(io_->context());
   boost::asio::async_connect(
-      socket_, found, [this, attempt](const error_code& error, const tcp::endpoint&) {
+      socket_, in_turn, [this, attempt](const error_code& error, const tcp::endpoint&) {
         if (attempt != attempt_) return;
         if (error) return lost({Errc::kUnreachable, address() + ": " + error.message()});
         on_connected();
@@ -232,7 +239,7 @@ void Client::Impl::beat() {
 void Client::Impl::lost(const Error& why) {
   if (stopping_) return;
   ++attempt_;  // whatever is still under way of this attempt is now ignored
-  registered_ = false;
+  if (!registered_.exchange(false)) ++failed_;
   error_code ignored;
   resolver_.cancel();
   socket_.close(ignored);

@@ -1,13 +1,14 @@
-"""A firewall between two data servers that drops one direction: weft doctor names the pair."""
+"""Firewalls that drop what comes: between two data servers, and before one of the metadata server's
+addresses."""
 
 import json
 import subprocess
 
 import pytest
-from harness import paths
+from harness import paths, servers
 from harness.cluster import Cluster, Options
-from harness.config import NFS_PORT
-from harness.run import wait_until
+from harness.config import CONTROL_PORT, NFS_PORT
+from harness.run import sh, wait_until
 
 pytestmark = [pytest.mark.any_store, pytest.mark.faults]
 
@@ -42,3 +43,25 @@ def test_a_doctor_names_the_data_servers_that_do_not_reach_each_other(run, netwo
     assert len(found["good"]) == 2  # the other direction, too
     first.node.unlimit()
     assert ports(cluster, prefix)[1] == all_good
+
+
+def test_the_second_address_of_a_name_is_tried_where_the_first_does_not_answer(run, network):
+    """The network of the first is down."""
+    cluster = Cluster(run, network, Options(data_servers=1))
+    [server] = cluster.ds
+    hosts = run.make_folder("named") / "hosts"
+    dead = server.node.address.rsplit(".", 1)[0] + ".10"  # like its own: it is sorted to the front
+    hosts.write_text(f"127.0.0.1 localhost\n{dead} mds\n{cluster.address} mds\n")
+    named = servers.with_hosts(hosts)
+    first = subprocess.run([*server.node.enter_command(), *named, "getent", "ahosts", "mds"],
+                           text=True, capture_output=True, check=True).stdout.split()[0]
+    assert first == dead
+    sh("ip", "-n", server.node.namespace, "neigh", "add", dead, "lladdr", "02:00:00:00:00:01", "dev",
+       "e0")
+    server.node.drop_port_towards(dead, CONTROL_PORT)
+    server.process.stop()
+    conf = run.folder / server.name / "weft-ds.toml"
+    conf.write_text(conf.read_text().replace(f'mds = ["{cluster.address}', 'mds = ["mds'))
+    server.process.command[:0] = named
+    server.process.start()
+    cluster.wait_up(20)
