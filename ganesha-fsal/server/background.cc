@@ -12,6 +12,7 @@ namespace weft::mds {
 namespace {
 
 constexpr std::chrono::seconds kTick{1};
+constexpr unsigned kReclaimRest = 10;  // ticks
 constexpr std::chrono::milliseconds kWatch{250};
 // An unmount beside a data server that has just died waits for minutes until this has passed.
 constexpr std::chrono::milliseconds kLookAtKept{50};
@@ -220,14 +221,20 @@ void Background::look_at_grace() {
   spdlog::info("event={}", grace ? "grace_begun" : "grace_ended");
 }
 
-// Once grace is over, whoever had an unlinked file open has opened it again, or never will.
+// Once grace is over, whoever had an unlinked file open has opened it again, or never will. Later,
+// of files whose last CLOSE came while the store could take nothing.
 void Background::reclaim_orphans() {
   const Environment& environment = server_.environment();
   if (orphans_reclaimed_ || server_.uptime() <= environment.grace + environment.lease) return;
+  if (reclaim_rest_ > 0 && --reclaim_rest_ > 0) return;
   orphans_reclaimed_ = true;
   const auto gone = server_.names().reclaim_orphans();
-  if (gone && *gone > 0) {
-    spdlog::info("orphans of the last run removed count={}", *gone);
+  if (!gone) {
+    spdlog::warn("event=orphans_wait error=\"{}\"", gone.error().describe());
+    orphans_reclaimed_ = false;
+    reclaim_rest_ = kReclaimRest;
+  } else if (*gone > 0) {
+    spdlog::info("event=orphans_removed count={}", *gone);
   }
 }
 

@@ -14,6 +14,7 @@
 // Ownership: the server's parts are there from start() until stop() has returned, which joins.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -38,6 +39,8 @@ class Background {
 
   // A data server has registered, and has its fences.
   void server_up(std::uint32_t ds_id);
+  // A file without a name that nobody holds could not be removed: it is tried again. Any thread.
+  void reclaim_again() { orphans_reclaimed_.store(false); }
 
  private:
   void run_timer();
@@ -64,7 +67,8 @@ class Background {
   bool mend_now_ WEFT_GUARDED_BY(mutex_) = false;  // the mender has not seen to them
   // Of data servers' addresses.
   std::map<std::uint32_t, std::uint32_t> generations_ WEFT_GUARDED_BY(mutex_);
-  bool orphans_reclaimed_ = false;  // the timer's, as the next
+  std::atomic<bool> orphans_reclaimed_{false};
+  unsigned reclaim_rest_ = 0;  // ticks, before the next attempt; the timer's, as the next
   bool grace_ = false;
   unsigned ticks_ = 0;  // since the last look at clients
   BusyWatch load_;

@@ -278,6 +278,7 @@ void MetadataServer::release(FileId file) {
   const auto released = names_->release(file);
   if (!released) {
     spdlog::error("file not released file={:x} error=\"{}\"", file, released.error().describe());
+    background_.reclaim_again();
   }
 }
 

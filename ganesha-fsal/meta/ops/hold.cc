@@ -57,6 +57,7 @@ Result<> Namespace::release(FileId id) {
 Result<std::size_t> Namespace::reclaim_orphans() {
   std::size_t reclaimed = 0;
   CommitSeq last = 0;
+  std::optional<Error> damaged;
   keys::Range range = keys::all(keys::Prefix::kOrphan);
   for (;;) {
     std::vector<FileId> ids;
@@ -74,12 +75,18 @@ Result<std::size_t> Namespace::reclaim_orphans() {
       if (locks_.held(id)) continue;
       bool destroyed = false;
       auto seq = apply(guard, [&](Tree& tree) { return destroy_orphan(tree, id, destroyed); });
-      if (!seq) return pass(seq);
+      if (!seq) {
+        // A record that is damaged keeps no others.
+        if (!(seq.error() == Errc::kStale || seq.error() == Errc::kCorrupt)) return pass(seq);
+        if (!damaged) damaged = seq.error();
+        continue;
+      }
       last = std::max(last, *seq);
       reclaimed += destroyed ? 1 : 0;
     }
   }
   if (auto durable = store_.wait_durable(last); !durable) return pass(durable);
+  if (damaged) return std::unexpected(*damaged);
   return reclaimed;
 }
 

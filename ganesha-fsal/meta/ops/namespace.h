@@ -259,8 +259,9 @@ class Namespace {
   [[nodiscard]] Result<InodeAttributes> hold(FileId id);
   // The last release of an orphan removes it and queues its objects' removal.
   [[nodiscard]] Result<> release(FileId id);
-  // After a restart, when clients have reclaimed what they had open: removes every orphan that
-  // nobody holds. Returns how many.
+  // After a restart, when clients have reclaimed what they had open, or after a release that
+  // failed: removes every orphan that nobody holds. Returns how many. kStale, kCorrupt: of one; all
+  // others are removed.
   [[nodiscard]] Result<std::size_t> reclaim_orphans();
 
   // --- layouts ---

@@ -164,6 +164,31 @@ TEST_CASE_METHOD(NamespaceTest, "a file goes with all that hung on it") {
   CHECK(store.size() == 3);
 }
 
+TEST_CASE_METHOD(NamespaceTest, "a held file whose release failed is removed later") {
+  const FileId f = file(kRootFileId, "f");
+  const FileId g = file(kRootFileId, "g");
+  for (const char* const name : {"f", "g"}) {
+    const FileId id = name[0] == 'f' ? f : g;
+    REQUIRE(names->hold(id));
+    REQUIRE(names->remove(kSuperuser, kRootFileId, name));
+    store.fail_commits(Errc::kNoSpace, 0, 1);
+    CHECK(names->release(id).error() == Errc::kNoSpace);
+    CHECK(names->getattr(id));
+  }
+  SECTION("all of them") {
+    CHECK(*names->reclaim_orphans() == 2);
+    check_clean();
+  }
+  SECTION("one is damaged") {
+    REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+      transaction.erase(keys::inode(f));
+      return {};
+    }));
+    CHECK(names->reclaim_orphans().error() == Errc::kStale);
+    CHECK(names->getattr(g).error() == Errc::kStale);
+  }
+}
+
 TEST_CASE_METHOD(NamespaceTest, "a remove that cannot be committed changed nothing") {
   const FileId f = file(kRootFileId, "f");
   store.fail_commits(Errc::kNoSpace, 0, 1);

@@ -262,6 +262,23 @@ TEST_CASE_METHOD(Assembled, "server: orphans of the last run go when nobody can 
   CHECK(await_that([&] { return !has(0, f) && !has(1, f); }));
 }
 
+TEST_CASE_METHOD(Assembled,
+                 "server: what could not be removed when it was closed is removed later") {
+  const FileId first = put("f");
+  const FileId second = put("g");
+  later = 151s;
+  // The second, when those of the last run have been looked for.
+  for (const FileId f : {first, second}) {
+    REQUIRE(names->hold(f));
+    REQUIRE(names->remove(kSuperuser, kRootFileId, f == first ? "f" : "g"));
+    store.fail_commits(Errc::kNoSpace, 0, 1);
+    server->release(f);
+    CHECK(names->getattr(f));
+    if (f == first) server->start_background();
+    CHECK(await_that([&] { return !names->getattr(f).has_value(); }));
+  }
+}
+
 TEST_CASE_METHOD(Assembled, "server: an unlinked file's layouts are recalled unless it is open") {
   const FileId f = file(kRootFileId, "f");
   REQUIRE(grant(f, 5, Access::kReadWrite));
