@@ -145,16 +145,19 @@ void ProxyIo::Impl::write(const File& file, std::uint64_t offset, Pieces data, S
   // The verifier is the one from before the first WRITE was sent: if any data server's changes
   // meanwhile, the COMMIT that follows answers another.
   const bool remember = wanted == Stability::kUnstable;
+  auto sources = sources_of(*leaders);
   const std::uint64_t verifier =
-      remember ? verifier_.writing(file.object, sources_of(*leaders)) : verifier_.value();
+      remember ? verifier_.writing(file.object, sources) : verifier_.value();
   const auto state = std::make_shared<State>();
   const auto all = GatherFailures::make(
-      writes.size(), [state, size, verifier, self = shared_from_this(), place = std::move(*place),
+      writes.size(), [state, size, verifier, object = file.object, sources = std::move(sources),
+                      self = shared_from_this(), place = std::move(*place),
                       done = std::move(done)](Failures failures) mutable {
         if (failures.empty()) {
           MutexLock lock(state->mutex);
           const Stability stability = state->stability;
           lock.unlock();
+          if (stability == Stability::kUnstable) self->verifier_.written(object, sources);
           return done(WriteResult{size, stability, verifier}, {});
         }
         auto error = first_of(failures);

@@ -17,15 +17,27 @@ std::uint64_t VerifierWatch::observe(const Source& source, std::uint64_t verifie
 std::uint64_t VerifierWatch::writing(const layout::ObjectId& object,
                                      std::span<const Source> leaders) {
   const MutexLock lock(mutex_);
-  if (unstable_.size() >= kMaxFiles && !unstable_.contains(object)) {
-    unstable_.clear();
-    ++value_;
-  }
-  Written& written = unstable_[object];
+  Written& written = unstable(object);
   if (!written.leaders.empty() && !std::ranges::equal(written.leaders, leaders)) ++value_;
   written.leaders.assign(leaders.begin(), leaders.end());
   written.last = ++writes_;
   return value_;
+}
+
+void VerifierWatch::written(const layout::ObjectId& object, std::span<const Source> leaders) {
+  const MutexLock lock(mutex_);
+  Written& written = unstable(object);
+  if (written.leaders.empty()) written.leaders.assign(leaders.begin(), leaders.end());
+  if (!std::ranges::equal(written.leaders, leaders)) ++value_;
+  written.last = ++writes_;
+}
+
+VerifierWatch::Written& VerifierWatch::unstable(const layout::ObjectId& object) {
+  if (unstable_.size() >= kMaxFiles && !unstable_.contains(object)) {
+    unstable_.clear();
+    ++value_;
+  }
+  return unstable_[object];
 }
 
 VerifierWatch::Commit VerifierWatch::committing(const layout::ObjectId& object,

@@ -47,6 +47,8 @@ class VerifierWatch {
   // Unstable writes of a file are about to be sent through these leaders. Returns what to answer
   // them with.
   std::uint64_t writing(const layout::ObjectId& object, std::span<const Source> leaders);
+  // They are answered, and unstable: a COMMIT may have gone past them.
+  void written(const layout::ObjectId& object, std::span<const Source> leaders);
   struct Commit {
     layout::ObjectId object;
     std::uint64_t writes = 0;  // those that it may speak for
@@ -65,6 +67,8 @@ class VerifierWatch {
     std::vector<Source> leaders;
     std::uint64_t last = 0;  // number of the last write
   };
+
+  [[nodiscard]] Written& unstable(const layout::ObjectId& object) WEFT_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::uint64_t value_ WEFT_GUARDED_BY(mutex_);

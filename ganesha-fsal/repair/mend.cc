@@ -160,6 +160,10 @@ Result<> Repairer::copy(const CopyJob& what) {
 Result<> Repairer::compare_copies(FileId file) {
   auto uncut = parts_.keep_uncut(file);
   if (!uncut) return pass(uncut);
+  // Before the map is read: what is current by then is compared.
+  auto doubted = parts_.names.doubt_stale(file);
+  if (!doubted && doubted.error() == Errc::kStale) return {};
+  if (!doubted) return doubted;
   auto pinned = parts_.pin(file);
   if (!pinned && pinned.error() == Errc::kStale) return {};
   if (!pinned) return pass(pinned);

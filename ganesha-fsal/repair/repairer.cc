@@ -128,7 +128,9 @@ void Repairer::run() {
   }
 }
 
+// What is compared may take hours, and what is stale has fewer copies meanwhile.
 std::optional<Repairer::Work> Repairer::take_compare() {
+  if (comparing_ >= std::max(1U, parts_.limits.workers / 2)) return std::nullopt;
   for (auto it = to_compare_.begin(); it != to_compare_.end(); ++it) {
     const FileId file = *it;
     if (busy_.contains(file)) continue;
@@ -274,6 +276,7 @@ void Repairer::work(const Work& what) {
   unsigned* const running =
       at == nullptr ? nullptr : &(what.small ? at->small_running : at->running);
   if (running != nullptr) ++*running;
+  if (at == nullptr) ++comparing_;
   mutex_.unlock();
   bool at_server = false;
   const auto done = what.stale ? mend(*what.stale, at_server) : compare_copies(file);
@@ -293,6 +296,7 @@ void Repairer::work(const Work& what) {
       failed(*what.stale, at_server, done.error());
     }
   } else {
+    --comparing_;
     compares_[file] = done.has_value();
     mutex_.unlock();
     parts_.compared();

@@ -20,6 +20,9 @@
 // current: both hold every acknowledged byte, and where they differ either is right, since nobody
 // was told that the write was done. All that is written meanwhile goes through the leader, also
 // what clients with flexfiles layouts write (mirrors.h): the pin sees to it, here and in a scrub.
+// Copies that are not current are to be mended from end to end then: what nobody was told of they
+// may have, or lack, outside of what they are known to have missed.
+//
 // While a file is compared nobody cuts it: whoever wants to ends the comparison, which is begun
 // again later.
 //
@@ -57,7 +60,7 @@ class Repairer {
   using Clock = std::chrono::steady_clock;
 
   struct Limits {
-    unsigned workers = 64;
+    unsigned workers = 64;  // at most half of them compare copies while others are to be mended
     unsigned per_server = 4;
     unsigned small_per_server = 48;
     std::uint64_t small = 1U << 20;  // files of fewer bytes are small
@@ -210,6 +213,7 @@ class Repairer {
   std::uint32_t last_served_ WEFT_GUARDED_BY(mutex_) = 0;  // destinations have their turns
   std::set<FileId> busy_ WEFT_GUARDED_BY(mutex_);          // files that are worked at
   std::deque<FileId> to_compare_ WEFT_GUARDED_BY(mutex_);
+  unsigned comparing_ WEFT_GUARDED_BY(mutex_) = 0;                          // workers
   std::map<FileId, std::optional<bool>> compares_ WEFT_GUARDED_BY(mutex_);  // asked for; true: done
   std::vector<std::thread> workers_;
 };

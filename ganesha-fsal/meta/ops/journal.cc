@@ -172,6 +172,27 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
   return out;
 }
 
+Result<> Namespace::doubt_stale(FileId id) {
+  return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+    auto map = tree.layout(id);
+    if (!map) return pass(map);
+    if (!*map) return {};
+    for (std::uint32_t copy = 0; copy < (*map)->copies.size(); ++copy) {
+      for (const std::uint32_t ds_id : (*map)->copies[copy].ds_ids) {
+        auto record = read(tree.transaction(), keys::stale(ds_id, id, copy), decode_stale);
+        if (!record) return pass(record);
+        const std::vector<DirtyExtent> all{{0, kMaxFileSize}};
+        if (!*record || (*record)->dirty == all) continue;
+        ++(*record)->ticket;
+        (*record)->dirty = all;
+        auto put = tree.put_stale(ds_id, id, copy, **record);
+        if (!put) return put;
+      }
+    }
+    return {};
+  });
+}
+
 Result<std::optional<ResyncBegun>> Namespace::begin_resync(const StaleObject& which) {
   std::optional<ResyncBegun> out;
   auto done = change(locks_.lock({which.id}), [&](Tree& tree) -> Result<> {

@@ -346,6 +346,9 @@ class Namespace {
   [[nodiscard]] Result<Marked> mark_stale(const StaleObject& missed,
                                           std::optional<std::uint32_t> reporter = std::nullopt,
                                           Durable when = Durable::kOnReturn);
+  // The file is in doubt: whatever is not current of it may lack any byte that others have, or have
+  // what they lack, and gets all of it. Durable on return. kStale.
+  [[nodiscard]] Result<> doubt_stale(FileId id);
   // It is about to get what it missed: resyncing in the map, durably. When it was stale, the
   // object's epoch is counted up: writers have to come back with handles of that epoch, which bid
   // their data server to bring writes here again. Nothing is changed for one that is resyncing

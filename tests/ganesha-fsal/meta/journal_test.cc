@@ -192,6 +192,25 @@ TEST_CASE_METHOD(MirroredTest, "what a data server misses is durable with the co
   check_clean();
 }
 
+TEST_CASE_METHOD(MirroredTest, "what is not current of a file in doubt lacks all of it") {
+  REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
+  const auto resyncing = begun(3);
+  REQUIRE(names->mark_stale(missed(4, {{kMi, kMi + 1}})));
+  const auto before = names->layout(f);
+  REQUIRE(names->doubt_stale(f));
+  CHECK(*names->layout(f) == *before);
+  CHECK_FALSE(*names->clear_stale(resyncing.object));  // of some of it
+  lose_power();
+  for (const std::uint32_t ds_id : {3U, 4U}) {
+    CHECK(only_stale(ds_id).dirty == DirtyExtents{{0, kMaxFileSize}});
+  }
+  const std::uint64_t ticket = only_stale(4).ticket;
+  REQUIRE(names->doubt_stale(f));
+  CHECK(only_stale(4).ticket == ticket);
+  CHECK(*names->clear_stale(begun(3).object));
+  check_clean();
+}
+
 TEST_CASE_METHOD(MirroredTest, "a copy is current again when all of it is mended") {
   REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
   REQUIRE(names->mark_stale(missed(4, {{kMi, kMi + 1}})));

@@ -60,6 +60,20 @@ TEST_CASE("the verifier changes when a file is committed elsewhere than it was w
     watch.committed(commit);
     CHECK(watch.writing(file, second) == 101);
   }
+  SECTION("nor for those that were answered after it, whenever they began") {
+    watch.committed(watch.committing(file, first));
+    watch.written(file, first);
+    CHECK(watch.value() == 100);
+    watch.committed(watch.committing(file, second));
+    CHECK(watch.value() == 101);
+  }
+  SECTION("what others have answered meanwhile is not good") {
+    CHECK(watch.writing(file, second) == 101);
+    watch.written(file, first);
+    CHECK(watch.value() == 102);
+    watch.committed(watch.committing(file, second));
+    CHECK(watch.value() == 102);
+  }
   SECTION("one that failed has said nothing") {
     static_cast<void>(watch.committing(file, first));
     CHECK(watch.writing(file, second) == 101);

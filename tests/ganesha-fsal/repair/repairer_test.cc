@@ -70,6 +70,40 @@ TEST_CASE_METHOD(RepairTest, "a copy that misses more while it is mended goes ro
   CHECK(servers.jobs[2].second.job != servers.jobs[0].second.job);
 }
 
+TEST_CASE_METHOD(RepairTest, "a copy that is stale while its file is in doubt is mended whole") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  here.erase(3);
+  start();
+  REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  {
+    const std::lock_guard lock(mutex);
+    here.insert(3);
+  }
+  repairer->server_up(3);
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.jobs.back().first == 3);
+  CHECK(servers.jobs.back().second.extents == std::vector<control::Extent>{{0, kMaxFileSize}});
+}
+
+TEST_CASE_METHOD(RepairTest, "comparisons leave workers to what is stale") {
+  servers.finish_at_once = false;
+  Repairer::Limits limits;
+  limits.workers = 4;
+  start(limits);
+  for (int i = 0; i < 8; ++i) {
+    REQUIRE_FALSE(repairer->compare(mirrored("c" + std::to_string(i))));
+  }
+  REQUIRE(soon([&] { return servers.begun_jobs() >= 2; }));
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 1});
+  repairer->server_up(3);
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kResyncing; }));
+  servers.finish_at_once = true;
+  servers.end_all(State::kDone);
+}
+
 TEST_CASE_METHOD(RepairTest, "a job that more misses have fenced off holds up nothing") {
   const FileId f = mirrored("f");
   mark(f, 3, {0, 1});
