@@ -6,7 +6,8 @@
 //      file would end there, was removed or cut since;
 //   3. of several copies of a stripe one stays current, of those that reach that far the one
 //      written last; the others are marked stale from end to end, and repaired from it;
-//   4. the file grows to what its objects hold: it was written since.
+//   4. the file grows to what its objects hold: it was written since;
+//   5. a cut that was pending at the backup is forgotten if it was made since (was_cut()).
 //
 // Where no copy of a stripe reaches that far the file is damaged. It is not read or written, which
 // is EIO at clients, until it is cut to nothing, or an administrator wants it as it is. A file that
@@ -23,6 +24,9 @@ namespace {
 
 using layout::CopyState;
 using State = RestoredRecord::State;
+
+// The clocks of the servers may differ by this much.
+constexpr std::int64_t kClocks = 300'000'000'000;
 
 Error damaged(FileId file, const RestoredRecord& record) {
   return {Errc::kIo, fmt::format("file {} has lost bytes since the backup that the metadata store "
@@ -58,6 +62,26 @@ struct FileData::RestoredStripe {
     return most == there.end() ? nullptr : &*most;
   }
 };
+
+namespace {
+
+// Whether a cut that was pending at the backup has been made since. A file takes no writes before
+// that: what goes on behind the cut and is later than the backup was written after it. What may be
+// later, by clocks that differ, counts as that: a cut too few leaves the file as it was before, one
+// too many loses what was written.
+template <class Stripes>
+bool was_cut(const PendingTruncate& cut, const Stripes& stripes, std::int64_t made_ns) {
+  const layout::Striping striping = cut.layout.striping();
+  for (std::size_t at = 0; at < stripes.size(); ++at) {
+    const std::uint64_t end = striping.object_end(static_cast<std::uint32_t>(at), cut.cut_at);
+    for (const auto& found : stripes[at].there) {
+      if (found.end() > end && found.object.mtime_ns >= made_ns - kClocks) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 Result<> FileData::fit(FileId file) {
   if (!parts_.names.restore()) return {};
@@ -125,8 +149,9 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
   if (!inode) return failed(inode);
   const auto cut = parts_.names.pending_truncate(file);
   if (!cut) return failed(cut);
-  // What is beyond a cut that is still to be made need not be there.
+  // What is beyond a cut need not be there.
   const std::uint64_t size = *cut ? std::min(inode->size, (*cut)->cut_at) : inode->size;
+  const bool was_made = *cut && was_cut(**cut, stripes, parts_.names.restore()->made_ns);
   const layout::Striping striping = map.striping();
   RestoredRecord found{.state = State::kDamaged};
   std::uint64_t end = 0;
@@ -161,10 +186,15 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
       return fail(Errc::kBusy, marked.error().describe());
     }
   }
-  const bool grew = !*cut && end > inode->size;
+  const bool grew = (!*cut || was_made) && end > inode->size;
   if (grew) {
     spdlog::warn("event=restored_file_grew file={:x} from={} to={}", file, inode->size, end);
     if (auto grown = grow_to(*inode, {end, true}); !grown) return failed(grown);
+  }
+  // A crash right after this may call the file damaged, one before it does no harm.
+  if (was_made) {
+    if (auto done = parts_.names.finish_truncate(**cut); !done) return failed(done);
+    FileTable::Changing(parts_.files, file)->phase.uncut = false;
   }
   return parts_.names.judge_restored(file, std::nullopt, grew);
 }

@@ -16,6 +16,8 @@ constexpr std::size_t kMostCounted = 10'000;  // restored files, for the status
 constexpr std::size_t kPage = 1000;
 
 Result<CheckpointReport> begin(MetadataServer& server) {
+  // Nothing that the checkpoint has not is of before.
+  const std::int64_t made_ns = server.environment().clock.wall_ns();
   auto folder = server.backups().begin();
   if (!folder) return pass(folder);
   const SuperblockInfo& super = server.names().superblock();
@@ -23,7 +25,7 @@ Result<CheckpointReport> begin(MetadataServer& server) {
                           .system = control::to_string(super.cluster_uuid),
                           .version = WEFT_VERSION,
                           .boot_epoch = super.boot_epoch,
-                          .made_ns = server.environment().clock.wall_ns(),
+                          .made_ns = made_ns,
                           .key = rpc::peer::fingerprint_text(server.keys().first())};
 }
 

@@ -55,9 +55,10 @@ class FakeServer final : public control::ClientEvents {
   }
   void disconnect() { client_.reset(); }
   control::Client& client() { return *client_; }
-  void hold(std::uint64_t file, std::uint64_t end) {
+  void hold(std::uint64_t file, std::uint64_t end, std::int64_t mtime_ns = 5) {
     const std::lock_guard lock(mutex);
     sizes[file] = end;
+    mtimes[file] = mtime_ns;
   }
 
   control::Register registration() override {
@@ -229,7 +230,9 @@ class FakeServer final : public control::ClientEvents {
   void stat(const control::Stat& request, Done<control::ObjectStat> done) {
     const auto found = sizes.find(request.object.fileid);
     if (found == sizes.end()) return done(control::ObjectStat{});
-    done(control::ObjectStat{true, found->second, found->second, 5});
+    const auto written = mtimes.find(request.object.fileid);
+    const std::int64_t mtime_ns = written == mtimes.end() ? 5 : written->second;
+    done(control::ObjectStat{true, found->second, found->second, mtime_ns});
   }
   void change(const control::Range& range, Done<void> done) {
     const std::lock_guard lock(mutex);
@@ -246,6 +249,7 @@ class FakeServer final : public control::ClientEvents {
 
   std::mutex mutex;
   std::map<std::uint64_t, std::uint64_t> sizes;   // by file id
+  std::map<std::uint64_t, std::int64_t> mtimes;   // likewise; of those that hold() was not told, 5
   std::map<std::uint64_t, std::uint32_t> epochs;  // of files
   std::map<std::uint64_t, std::uint32_t> client_epochs;
   std::vector<control::Range> ranges;

@@ -11,6 +11,8 @@ namespace {
 using State = RestoredRecord::State;
 
 constexpr std::uint32_t kUnit = 64 * 1024;
+constexpr std::int64_t kMade = 1'780'000'000'000'000'000;  // when the backup was made
+constexpr std::int64_t kHour = 3'600'000'000'000;
 
 struct Restored : ServerTest {
   Restored() {
@@ -52,7 +54,7 @@ struct Restored : ServerTest {
   // The metadata server ends, and a backup of now is brought back.
   void restore(std::int64_t now_ns = 1'790'000'000'000'000'000) {
     stop();
-    REQUIRE(prepare_restored(store, {.made_ns = 0, .now_ns = now_ns}));
+    REQUIRE(prepare_restored(store, {.made_ns = kMade, .now_ns = now_ns}));
     start();
     connect();
   }
@@ -69,6 +71,16 @@ struct Restored : ServerTest {
     AttributeChange change;
     change.size = size;
     return server->data().set_attributes(kSuperuser, file, change, 5);
+  }
+  // A cut that the backup was made in the middle of.
+  void begin_cut(FileId file, std::uint64_t size) {
+    AttributeChange change;
+    change.size = size;
+    REQUIRE(names->setattr(kSuperuser, file, change)->truncate);
+  }
+  std::uint64_t held(std::size_t at, FileId file) {
+    const std::lock_guard lock(servers[at]->mutex);
+    return servers[at]->sizes[file];
   }
   std::vector<std::unique_ptr<FakeServer>> servers;
 };
@@ -150,6 +162,55 @@ TEST_CASE_METHOD(Restored, "restored: what was written since is there") {
   CHECK(names->restored_grown() == 1);
   restore(1'790'000'010'000'000'000);
   CHECK(names->restored_grown() == 0);
+}
+
+TEST_CASE_METHOD(Restored, "restored: a cut is not made again over what was written since") {
+  const FileId emptied = put("emptied", 2 * kUnit);
+  const FileId longer = put("longer", 2 * kUnit);
+  const FileId half = put("half", 4 * kUnit);
+  begin_cut(emptied, 0);
+  begin_cut(longer, 100 * kUnit);
+  begin_cut(half, 2 * kUnit);
+  restore();
+  servers[1]->hold(emptied, 3 * kUnit, kMade + kHour);
+  servers[0]->hold(emptied, kUnit);  // by its clock that is of before
+  for (const auto& one : servers) one->hold(longer, 60 * kUnit, kMade + 1);
+  servers[0]->hold(half, kUnit, kMade + kHour);
+  servers[1]->hold(half, 4 * kUnit, kMade - 1);  // its clock is behind
+  for (const FileId file : {emptied, longer, half}) {
+    REQUIRE(grant(file, 5, layout::Access::kRead));
+    CHECK(state(file) == std::nullopt);
+    CHECK_FALSE(*names->pending_truncate(file));
+  }
+  CHECK(held(0, emptied) == kUnit);
+  CHECK(held(1, emptied) == 3 * kUnit);
+  CHECK(held(0, longer) == 60 * kUnit);
+  CHECK(held(1, half) == 4 * kUnit);
+  CHECK(attributes(emptied).size == 3 * kUnit);
+  CHECK(attributes(longer).size == 100 * kUnit);
+  CHECK(attributes(half).size == 4 * kUnit);
+  CHECK(names->restored_grown() == 2);
+  CHECK(grant(emptied, 5, layout::Access::kReadWrite));
+  check_clean();
+}
+
+TEST_CASE_METHOD(Restored, "restored: a cut that was not made everywhere is made") {
+  const FileId f = put("f", 4 * kUnit);
+  const FileId done = put("done", 4 * kUnit);
+  for (const FileId file : {f, done}) begin_cut(file, kUnit);
+  restore();
+  servers[1]->hold(f, 0, kMade + kHour);
+  servers[0]->hold(done, kUnit, kMade + kHour);
+  servers[1]->hold(done, 0, kMade + kHour);
+  for (const FileId file : {f, done}) {
+    REQUIRE(grant(file, 5, layout::Access::kRead));
+    CHECK(held(0, file) == kUnit);
+    CHECK(held(1, file) == 0);
+    CHECK(attributes(file).size == kUnit);
+    CHECK_FALSE(*names->pending_truncate(file));
+  }
+  CHECK(names->restored_grown() == 0);
+  check_clean();
 }
 
 TEST_CASE_METHOD(Restored, "restored: one copy stays, and others are compared with it") {
