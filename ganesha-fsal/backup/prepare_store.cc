@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
 #include "layout/layout_map.h"
+#include "layout/relocation.h"
 
 namespace weft::mds {
 namespace {
@@ -68,8 +68,9 @@ class Preparation {
 
   Result<Prepared> run() {
     if (auto begun = begin(); !begun) return pass(begun);
-    for (const auto step : {&Preparation::inodes, &Preparation::growing, &Preparation::layouts,
-                            &Preparation::stale, &Preparation::servers}) {
+    for (const auto step :
+         {&Preparation::inodes, &Preparation::removals, &Preparation::moves, &Preparation::growing,
+          &Preparation::layouts, &Preparation::stale, &Preparation::servers}) {
       if (auto done = (this->*step)(); !done) return pass(done);
     }
     // A commit with something in it: the last, which all before are durable with.
@@ -139,6 +140,68 @@ class Preparation {
         });
   }
 
+  // Objects that left a file's map. Since the backup the file may have gone back there, and have no
+  // others.
+  Result<> removals() {
+    return for_each(
+        store_, keys::all(keys::Prefix::kRemoval),
+        [&](Transaction& transaction, std::string_view key, const std::string& value) -> Result<> {
+          const auto at = keys::parse_removal(key);
+          auto queued = decode_removal(value);
+          if (!queued) return pass(queued);
+          if (!at) return fail(Errc::kCorrupt, "key of a removal");
+          auto map = peek_layout(transaction, at->id);
+          if (!map) return pass(map);
+          if (!*map || (*map)->object_generation != at->generation) return {};
+          for (const std::uint32_t ds_id : queued->ds_ids) {
+            transaction.erase(keys::reverse(ds_id, at->id, at->generation));
+          }
+          transaction.erase(key);
+          return {};
+        });
+  }
+
+  // Those end here, with what was current at the backup: what has left the map, or is not filled,
+  // may be all that there is by now.
+  Result<> moves() {
+    return for_each(
+        store_, keys::all_moves(),
+        [&](Transaction& transaction, std::string_view key, const std::string& value) -> Result<> {
+          const auto at = keys::parse_move(key);
+          auto move = decode_move(value);
+          if (!move) return pass(move);
+          if (!at) return fail(Errc::kCorrupt, "key of a move");
+          transaction.erase(key);
+          std::uint32_t leaves = move->from;
+          if (move->stage == MoveStage::kFilling) {
+            auto out = end_filling(transaction, at->id, *move);
+            if (!out) return pass(out);
+            leaves = *out;
+          }
+          transaction.erase(keys::reverse(leaves, at->id, move->generation));
+          return {};
+        });
+  }
+
+  // The one that is not in the map any more.
+  Result<std::uint32_t> end_filling(Transaction& transaction, FileId id, const MoveRecord& move) {
+    auto map = peek_layout(transaction, id);
+    if (!map) return pass(map);
+    const auto from = *map ? layout::seat_of(**map, move.from) : std::nullopt;
+    const auto to = *map ? layout::seat_of(**map, move.to) : std::nullopt;
+    if (!from || !to || to->copy + 1 != (*map)->copies.size() || to->stripe != from->stripe) {
+      return fail(Errc::kCorrupt, "a move that does not fit the layout map");
+    }
+    const bool filled =
+        (*map)->copies[to->copy].state_of(to->stripe) == layout::CopyState::kCurrent;
+    const std::uint32_t leaves = filled ? move.from : move.to;
+    const std::size_t copy = filled ? from->copy : to->copy;
+    transaction.erase(keys::stale(leaves, id, static_cast<std::uint32_t>(copy)));
+    filled ? layout::take_seat(**map, move.from, move.to) : layout::drop_seat(**map, move.to);
+    transaction.put(keys::layout(id), layout::encode_layout_map(**map));
+    return leaves;
+  }
+
   // Their objects may have been written since; what they had then is in the store.
   Result<> growing() {
     return for_each(
@@ -156,32 +219,13 @@ class Preparation {
     auto map = peek_layout(transaction, id);
     if (!map) return pass(map);
     if (!*map) return {};
-    std::set<std::uint32_t> removed;  // queued for that: their reverse entries stay
-    auto removal = transaction.peek(keys::removal(id, (*map)->object_generation));
-    if (!removal) return pass(removal);
-    if (*removal) {
-      auto queued = decode_removal(**removal);
-      if (!queued) return pass(queued);
-      removed.insert(queued->ds_ids.begin(), queued->ds_ids.end());
-    }
-    std::vector<std::uint32_t> ds_ids = holders(**map);
-    auto move = transaction.peek(keys::move(id));
-    if (!move) return pass(move);
-    if (*move) {
-      auto moved = decode_move(**move);
-      if (!moved) return pass(moved);
-      ds_ids.push_back(moved->from);
-    }
-    for (const std::uint32_t ds_id : ds_ids) {
-      if (!removed.contains(ds_id)) {
-        transaction.erase(keys::reverse(ds_id, id, (*map)->object_generation));
-      }
+    for (const std::uint32_t ds_id : holders(**map)) {
+      transaction.erase(keys::reverse(ds_id, id, (*map)->object_generation));
       for (std::uint32_t copy = 0; copy < (*map)->copies.size(); ++copy) {
         transaction.erase(keys::stale(ds_id, id, copy));
       }
     }
-    for (const std::string& key :
-         {keys::layout(id), keys::writers(id), keys::move(id), keys::truncate(id)}) {
+    for (const std::string& key : {keys::layout(id), keys::writers(id), keys::truncate(id)}) {
       transaction.erase(key);
     }
     return {};

@@ -19,6 +19,8 @@
 //   data servers' ids   those that may have been given out since are kept for who has them
 //   copies that missed writes   may have missed any
 //   files on their way to their objects   are inline again; their objects are strays
+//   moves               are over, and objects that have left a map are strays: the file may have
+//                       gone back there since, and have no others
 //   files with a layout  are not to be served before their objects were looked at (RestoredRecord)
 //
 // Threading: a function; nobody else uses the store. It is not one transaction: a store whose

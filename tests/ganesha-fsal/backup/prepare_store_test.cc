@@ -5,6 +5,7 @@
 #include "ganesha-fsal/cluster/registry.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/records.h"
+#include "layout/relocation.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 using namespace weft;
@@ -24,6 +25,31 @@ struct PrepareTest : NamespaceTest {
         prepare_restored(store, {.made_ns = at(10), .now_ns = at(stamp), .device_salt = 99});
     open();
     return prepared;
+  }
+  // As a repair does that has ended, and a data server that is left out.
+  void make_current(FileId file, std::uint32_t ds_id) {
+    auto begun = names->begin_resync({.id = file, .copy = copy_of(file, ds_id), .ds_id = ds_id});
+    REQUIRE(begun);
+    REQUIRE(names->clear_stale((*begun)->object).value());
+  }
+  void leave_out(FileId file, std::uint32_t ds_id) {
+    REQUIRE(names->mark_stale(
+        {.id = file, .copy = copy_of(file, ds_id), .ds_id = ds_id, .dirty = {{0, kMaxFileSize}}}));
+  }
+  std::uint32_t copy_of(FileId file, std::uint32_t ds_id) {
+    return static_cast<std::uint32_t>(layout::seat_of(**names->layout(file), ds_id)->copy);
+  }
+  // The data servers that the map names, and those where an object may be.
+  using Ids = std::vector<std::uint32_t>;
+  std::pair<Ids, Ids> where(FileId file) {
+    std::pair<Ids, Ids> found{holders(**names->layout(file)), {}};
+    for (const std::uint32_t id : {1, 2, 3, 4}) {
+      const auto objects = names->objects_of(id, {}, 100);
+      if (std::ranges::count(*objects, file, &layout::ObjectId::fileid) > 0) {
+        found.second.push_back(id);
+      }
+    }
+    return found;
   }
   // The layouts' data servers are there, which the namespace alone has not made.
   void check_clean() {
@@ -125,6 +151,71 @@ TEST_CASE_METHOD(PrepareTest, "a file on its way to its objects is inline again"
   CHECK_FALSE(names->layout(f)->has_value());
   CHECK((*names->inline_file(f))->bytes == text);
   CHECK(names->objects_of(1, {}, 10)->empty());
+  check_clean();
+}
+
+TEST_CASE_METHOD(PrepareTest, "what left a file's map may be where its bytes are now: it stays") {
+  std::map<FileId, Ids> left;
+  const auto made = [&](const char* name, const Ids& stay) {
+    const FileId f = file(kRootFileId, name);
+    layout_of(f, {1});
+    left[f] = stay;
+    return f;
+  };
+  // At the backup 2 was being filled directly; it took the place of 1, and that was removed.
+  const FileId direct = made("direct", {1});
+  const DirectMove move{direct, 1, 2, (*names->layout(direct))->object_epoch};
+  REQUIRE(names->begin_direct({&move, 1}));
+  const FileId filling = made("filling", {1});
+  REQUIRE(names->begin_move(filling, 1, 2));
+  const FileId given_up = made("given up", {1});
+  REQUIRE(names->begin_move(given_up, 1, 2));
+  REQUIRE(names->cancel_move(given_up));
+  const FileId filled = made("filled", {2});
+  const FileId excluded = made("excluded", {2});
+  const FileId finished = made("finished", {2});
+  const FileId removed = made("removed", {2});
+  for (const FileId f : {filled, excluded, finished, removed}) {
+    REQUIRE(names->begin_move(f, 1, 2));
+    make_current(f, 2);
+    if (f != filled) leave_out(f, 1);
+    if (f == finished || f == removed) REQUIRE(names->finish_move(f));
+  }
+  REQUIRE(names->end_moves({&removed, 1}));
+  const FileId gone = file(kRootFileId, "gone");
+  layout_of(gone, {1});
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "gone"));
+  REQUIRE(prepare());
+  CHECK(names->moves(0, 10)->empty());
+  for (const auto& [f, stay] : left) {
+    INFO(f);
+    CHECK(where(f) == std::pair(stay, stay));
+    CHECK((*names->layout(f))->copies.size() == 1);
+    CHECK((*names->layout(f))->copies.front().state == layout::CopyState::kCurrent);
+  }
+  const auto removals = names->pending_removals(std::nullopt, 10);
+  REQUIRE(removals->size() == 1);
+  CHECK(removals->front().object.fileid == gone);
+  CHECK(names->stale_objects(1, {}, 10)->empty());
+  CHECK(names->stale_objects(2, {}, 10)->empty());
+  check_clean();
+}
+
+TEST_CASE_METHOD(PrepareTest, "a move of one of three copies leaves nothing to be removed") {
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+    layout::LayoutMap map;
+    map.stripe_unit = 64 * 1024;
+    for (const std::uint32_t id : {1, 2, 3}) map.copies.push_back({.ds_ids = {id}});
+    map.duplication = layout::Duplication::kServerSync;
+    return map;
+  }));
+  leave_out(f, 3);
+  REQUIRE(names->begin_move(f, 3, 4));
+  REQUIRE(prepare());
+  CHECK_FALSE(names->move_of(f)->has_value());
+  CHECK(where(f) == std::pair(Ids{1, 2, 4}, Ids{1, 2, 4}));
+  CHECK(names->stale_objects(4, {}, 10)->size() == 1);
   check_clean();
 }
 
