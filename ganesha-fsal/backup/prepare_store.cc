@@ -11,6 +11,7 @@
 #include "ganesha-fsal/meta/schema/journal.h"
 #include "ganesha-fsal/meta/schema/keys.h"
 #include "ganesha-fsal/meta/schema/records.h"
+#include "layout/handle.h"
 #include "layout/layout_map.h"
 #include "layout/relocation.h"
 
@@ -18,8 +19,11 @@ namespace weft::mds {
 namespace {
 
 constexpr std::int64_t kBeginning = 1'767'225'600;  // 2026-01-01, in seconds since 1970
-constexpr std::uint32_t kServerIds = 1000;          // that may have been given out since
-constexpr std::size_t kBatch = 512;                 // records of a transaction
+// Numbers of data servers that are given out between two restores, at most. Each restore has a
+// block of them, so that what was given out after one is not given out after another.
+constexpr std::uint32_t kServerIds = 1000;
+constexpr std::uint32_t kServerBlocks = 8000;
+constexpr std::size_t kBatch = 512;  // records of a transaction
 
 using Change =
     std::function<Result<>(Transaction&, std::string_view key, const std::string& value)>;
@@ -108,21 +112,28 @@ class Preparation {
       super->format = kRestoredFormat;
       super->boot_epoch = out_.stamp;
       transaction.put(keys::superblock(), encode(*super));
+      transaction.put(cluster_keys::device_salt(), encode_u32(options_.device_salt));
+      transaction.erase(keys::restored_grown());
       auto next = read(transaction, keys::next_fileid(), decode_counter);
       if (!next) return pass(next);
       transaction.put(keys::next_fileid(),
                       encode_counter(std::max(*next, std::uint64_t{out_.stamp} << 20)));
-      auto server = transaction.peek(cluster_keys::next_server());
-      if (!server) return pass(server);
-      auto first = *server ? decode_u32(**server) : Result<std::uint32_t>(1);
-      if (!first) return pass(first);
-      record_.first_lost = *first;
-      record_.first_fresh = *first + kServerIds;
-      transaction.put(cluster_keys::next_server(), encode_u32(record_.first_fresh));
-      transaction.put(cluster_keys::device_salt(), encode_u32(options_.device_salt));
-      transaction.erase(keys::restored_grown());
-      return {};
+      return skip_servers(transaction, last->first_lost);
     });
+  }
+
+  // `first_lost`: of the restore before; 0: there was none. Who registered before it may come yet.
+  Result<> skip_servers(Transaction& transaction, std::uint32_t first_lost) {
+    auto next = transaction.peek(cluster_keys::next_server());
+    if (!next) return pass(next);
+    auto first = *next ? decode_u32(**next) : Result<std::uint32_t>(1);
+    if (!first) return pass(first);
+    record_.first_lost = first_lost > 0 ? first_lost : *first;
+    record_.first_fresh = layout::kMaxPartnerId + 1;
+    const std::uint32_t block = 1 + out_.stamp % kServerBlocks;
+    transaction.put(cluster_keys::next_server(),
+                    encode_u32(record_.first_lost + block * kServerIds));
+    return {};
   }
 
   Result<> inodes() {

@@ -16,7 +16,8 @@
 //
 //   states of stores    forgotten: what data servers come with first is accepted
 //   device ids          get another salt
-//   data servers' ids   those that may have been given out since are kept for who has them
+//   data servers' ids   those that may have been given out since any restore are kept for who has
+//                       them; new ones are of a block of the stamp
 //   copies that missed writes   may have missed any
 //   files on their way to their objects   are inline again; their objects are strays
 //   moves               are over, and objects that have left a map are strays: the file may have

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "ganesha-fsal/cluster/removed_servers.h"
 #include "layout/handle.h"
 #include "rpc/xdr/xdr.h"
 
@@ -231,6 +232,12 @@ Result<> check_record(std::string_view key, std::string_view value) {
     }
     if (cluster_keys::fence(ds_id, *fence) == key) return {};
     return fail(Errc::kCorrupt, "a fence under another's key");
+  }
+  if (kind == "Wr") {
+    const auto ds_id = decode_u32(value);
+    if (!ds_id) return std::unexpected(ds_id.error());
+    if (cluster_keys::removed_server(*ds_id) == key) return {};
+    return fail(Errc::kCorrupt, "a removed data server under another's key");
   }
   if (key == cluster_keys::seal_key()) {
     if (value.size() == sizeof(layout::HandleKey)) return {};

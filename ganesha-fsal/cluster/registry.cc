@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ganesha-fsal/cluster/removed_servers.h"
 #include "layout/wildcard.h"
 #include "rpc/base/assert.h"
 
@@ -142,6 +143,24 @@ Result<> Registry::load() {
   return {};
 }
 
+namespace {
+
+// One that came with an id of its own has it (Registry::adopt()).
+Result<std::uint32_t> next_id(Transaction& tx, const std::map<std::uint32_t, ServerRecord>& known) {
+  auto next = tx.get(cluster_keys::next_server());
+  if (!next) return pass(next);
+  auto id = next->has_value() ? decode_u32(**next) : Result<std::uint32_t>(1);
+  for (; id; ++*id) {
+    if (known.contains(*id)) continue;
+    auto removed = was_removed(tx, *id);
+    if (!removed) return pass(removed);
+    if (!*removed) break;
+  }
+  return id;
+}
+
+}  // namespace
+
 Result<Registry::Turn> Registry::await_turn() {
   MutexLock lock(mutex_);
   if (!changed_.wait_for(mutex_, options_.longest_wait,
@@ -168,13 +187,15 @@ Result<ServerRecord> Registry::adopt(const layout::NetAddress& from,
                 "the store belongs to system " + control::to_string(request.cluster));
   }
   if (request.addresses.empty()) return fail(Errc::kInvalid, "no address for NFS clients");
+  auto removed = was_removed(store_.latest(), request.ds_id);
+  if (!removed) return pass(removed);
   ServerRecord record;
   const MutexLock lock(mutex_);
   for (const auto& [id, known] : servers_) {
     if (known.store == request.store) record = known;
   }
   const bool lost = request.ds_id >= options_.first_lost && request.ds_id < options_.first_fresh &&
-                    !servers_.contains(request.ds_id);
+                    !servers_.contains(request.ds_id) && !*removed;
   if (record.id == 0 && !fresh && lost) {
     record.id = request.ds_id;
     spdlog::warn("event=registered_after_the_backup ds={} store={}", record.id,
@@ -215,14 +236,17 @@ Result<control::Registered> Registry::register_server(const layout::NetAddress& 
   if (next != request.state) adopted->history->before = request.state;
   adopted->review = Review::kNone;
   adopted->reviewed = {};
+  std::map<std::uint32_t, ServerRecord> known;
+  if (adopted->id == 0) {
+    const MutexLock lock(mutex_);
+    known = servers_;
+  }
   ServerRecord record;
   auto kept = store_.run([&](Transaction& tx) -> Result<> {
     record = *adopted;
     if (record.id == 0) {
-      auto next = tx.get(cluster_keys::next_server());
-      if (!next) return pass(next);
-      const auto id = next->has_value() ? decode_u32(**next) : Result<std::uint32_t>(1);
-      if (!id) return std::unexpected(id.error());
+      auto id = next_id(tx, known);
+      if (!id) return pass(id);
       record.id = *id;
       tx.put(cluster_keys::next_server(), encode_u32(record.id + 1));
     }
@@ -531,6 +555,7 @@ Result<> Registry::remove_server(std::uint32_t ds_id) {
   if (!turn) return pass(turn);
   if (!find(ds_id)) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
   const auto fences = cluster_keys::fences_of(ds_id);
+  const bool restored = options_.first_lost > 0 && ds_id >= options_.first_lost;
   auto removed = store_.run([&](Transaction& tx) -> Result<> {
     std::vector<std::string> keys{cluster_keys::server(ds_id)};
     auto read =
@@ -540,6 +565,7 @@ Result<> Registry::remove_server(std::uint32_t ds_id) {
         });
     if (!read) return read;
     for (const std::string& key : keys) tx.erase(key);
+    if (restored) note_removed(tx, ds_id);
     return {};
   });
   if (!removed) return removed;

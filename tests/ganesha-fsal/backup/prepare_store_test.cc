@@ -3,6 +3,7 @@
 
 #include "ganesha-fsal/cluster/records.h"
 #include "ganesha-fsal/cluster/registry.h"
+#include "ganesha-fsal/cluster/removed_servers.h"
 #include "ganesha-fsal/meta/ops/tree.h"
 #include "ganesha-fsal/meta/schema/records.h"
 #include "layout/relocation.h"
@@ -235,9 +236,10 @@ TEST_CASE_METHOD(PrepareTest, "whatever state a data server's store is in is acc
   CHECK_FALSE(now->history);
   CHECK(now->review == Review::kNone);
   CHECK(decode_u32(**store.latest().peek(cluster_keys::device_salt())) == 99U);
-  CHECK(decode_u32(**store.latest().peek(cluster_keys::next_server())) == 1002U);
+  const std::uint32_t next = *decode_u32(**store.latest().peek(cluster_keys::next_server()));
+  CHECK(next >= 1002U);
+  CHECK(next % 1000 == 2);
   CHECK(names->restore()->first_lost == 2);
-  CHECK(names->restore()->first_fresh == 1002);
 }
 
 TEST_CASE_METHOD(PrepareTest, "what is found of a file is kept, and goes with it") {
@@ -261,35 +263,121 @@ TEST_CASE_METHOD(PrepareTest, "what is found of a file is kept, and goes with it
   check_clean();
 }
 
-TEST_CASE_METHOD(PrepareTest, "a data server that joined after the backup keeps its number") {
-  layout_of(file(kRootFileId, "f"));
-  REQUIRE(prepare());
-  RegistryOptions options;
-  options.cluster = names->superblock().cluster_uuid;
-  options.first_lost = names->restore()->first_lost;
-  options.first_fresh = names->restore()->first_fresh;
-  auto registry = Registry::open(store, options);
-  REQUIRE(registry);
-  const auto address = layout::make_address("127.0.0.1", 3001).value();
-  control::Register request;
-  request.store.fill(std::byte{1});
-  request.cluster = options.cluster;
-  request.ds_id = 17;
-  request.boot = 3;
-  request.addresses = {address};
-  request.state = {4, 3};
-  const auto registered = (*registry)->register_server(address, request);
-  REQUIRE(registered);
-  CHECK(registered->ds_id == 17);
-  control::Register other = request;
-  other.store.fill(std::byte{2});
-  CHECK((*registry)->register_server(address, other).error() == Errc::kInvalid);
-  other.ds_id = 1500;
-  CHECK((*registry)->register_server(address, other).error() == Errc::kInvalid);
-  other.ds_id = 0;
-  other.cluster = {};
-  other.state = {};
-  const auto fresh = (*registry)->register_server(address, other);
-  REQUIRE(fresh);
-  CHECK(fresh->ds_id == options.first_fresh);
+namespace {
+
+struct ServersTest : PrepareTest {
+  ServersTest() { cluster = names->superblock().cluster_uuid; }
+  void open_registry() {
+    registry.reset();
+    RegistryOptions options;
+    options.cluster = cluster;
+    if (names->restore()) options.first_lost = names->restore()->first_lost;
+    if (names->restore()) options.first_fresh = names->restore()->first_fresh;
+    auto opened = Registry::open(store, options);
+    REQUIRE(opened);
+    registry = std::move(*opened);
+  }
+  void restore(std::uint32_t stamp) {
+    registry.reset();
+    REQUIRE(prepare(stamp));
+    open_registry();
+  }
+  // Of a data server that has this id; 0: a new one.
+  Result<std::uint32_t> come(std::uint8_t number, std::uint32_t ds_id) {
+    control::Register request;
+    request.store.fill(std::byte{number});
+    request.ds_id = ds_id;
+    request.boot = 3;
+    request.addresses = {layout::make_address("127.0.0.1", 3000 + number).value()};
+    if (ds_id != 0) request.cluster = cluster;
+    if (ds_id != 0) request.state = {4, 3};
+    auto registered = registry->register_server(request.addresses.front(), request);
+    if (!registered) return pass(registered);
+    return registered->ds_id;
+  }
+  control::Uuid cluster{};
+  std::unique_ptr<Registry> registry;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(ServersTest, "a data server that joined after the backup keeps its number") {
+  open_registry();
+  CHECK(come(9, 0) == 1U);
+  CHECK(come(1, 17).error() == Errc::kInvalid);  // nothing was restored
+  restore(1'000'000);
+  CHECK(come(1, 17) == 17U);
+  CHECK(come(2, 17).error() == Errc::kInvalid);
+  CHECK(come(2, 1).error() == Errc::kInvalid);
+  CHECK(come(2, layout::kMaxPartnerId + 1).error() == Errc::kInvalid);
+  CHECK(come(2, 0).value() > 1000);
+}
+
+TEST_CASE_METHOD(ServersTest, "a backup is brought back twice, and no data server is refused") {
+  open_registry();
+  CHECK(come(9, 0) == 1U);
+  MemoryKv backup;
+  const auto copy = [](MemoryKv& from, MemoryKv& to) {
+    REQUIRE(to.run([&](Transaction& transaction) -> Result<> {
+      return from.latest().scan("", std::string(16, '\xff'), SIZE_MAX, [&](auto key, auto value) {
+        transaction.put(std::string(key), std::string(value));
+        return true;
+      });
+    }));
+  };
+  copy(store, backup);
+  restore(1'000'000);
+  const std::uint32_t between = come(1, 0).value();
+  registry.reset();
+  names.reset();
+  REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+    return store.latest().scan("", std::string(16, '\xff'), SIZE_MAX, [&](auto key, auto) {
+      transaction.erase(std::string(key));
+      return true;
+    });
+  }));
+  copy(backup, store);
+  restore(1'000'060);
+  CHECK(come(2, 0).value() != between);
+  CHECK(come(1, between) == between);
+}
+
+TEST_CASE_METHOD(ServersTest, "a data server that comes after the second restore only is known") {
+  open_registry();
+  CHECK(come(9, 0) == 1U);
+  restore(1'000'000);
+  CHECK(come(1, 0).value() > 1000);
+  restore(2'000'000);
+  CHECK(names->restore()->first_lost == 2);
+  CHECK(come(2, 2) == 2U);
+}
+
+TEST_CASE_METHOD(ServersTest, "a data server that was removed after a restore stays so") {
+  open_registry();
+  CHECK(come(9, 0) == 1U);
+  restore(1'000'000);
+  CHECK(come(1, 17) == 17U);
+  const std::uint32_t fresh = come(2, 0).value();
+  REQUIRE(registry->remove_server(17));
+  REQUIRE(registry->remove_server(fresh));
+  CHECK(come(1, 17).error() == Errc::kInvalid);
+  open_registry();
+  CHECK(come(1, 17).error() == Errc::kInvalid);
+  const std::string key = cluster_keys::removed_server(17);
+  CHECK(check_record(key, **store.latest().peek(key)));
+  CHECK_FALSE(check_record(key, encode_u32(18)));
+  restore(2'000'000);
+  CHECK(come(1, 17).error() == Errc::kInvalid);
+  CHECK(come(2, fresh).error() == Errc::kInvalid);
+}
+
+TEST_CASE_METHOD(ServersTest, "a number that somebody came with is not given out") {
+  open_registry();
+  CHECK(come(9, 0) == 1U);
+  restore(1'000'000);
+  const std::uint32_t next = *decode_u32(**store.latest().peek(cluster_keys::next_server()));
+  CHECK(come(1, next) == next);
+  CHECK(come(2, next + 1) == next + 1);
+  REQUIRE(registry->remove_server(next + 1));
+  CHECK(come(3, 0) == next + 2);
 }
