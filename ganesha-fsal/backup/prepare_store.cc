@@ -114,12 +114,22 @@ class Preparation {
       transaction.put(keys::superblock(), encode(*super));
       transaction.put(cluster_keys::device_salt(), encode_u32(options_.device_salt));
       transaction.erase(keys::restored_grown());
-      auto next = read(transaction, keys::next_fileid(), decode_counter);
-      if (!next) return pass(next);
-      transaction.put(keys::next_fileid(),
-                      encode_counter(std::max(*next, std::uint64_t{out_.stamp} << 20)));
+      if (auto jumped = skip_fileids(transaction); !jumped) return jumped;
       return skip_servers(transaction, last->first_lost);
     });
+  }
+
+  Result<> skip_fileids(Transaction& transaction) const {
+    auto next = read(transaction, keys::next_fileid(), decode_counter);
+    if (!next) return pass(next);
+    auto kept = transaction.peek(keys::skipped_fileids());
+    if (!kept) return pass(kept);
+    auto skipped = *kept ? decode_counter(**kept) : Result<std::uint64_t>(0);
+    if (!skipped) return pass(skipped);
+    const std::uint64_t from_now_on = std::max(*next, std::uint64_t{out_.stamp} << 20);
+    transaction.put(keys::next_fileid(), encode_counter(from_now_on));
+    transaction.put(keys::skipped_fileids(), encode_counter(*skipped + from_now_on - *next));
+    return {};
   }
 
   // `first_lost`: of the restore before; 0: there was none. Who registered before it may come yet.

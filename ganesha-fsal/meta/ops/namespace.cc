@@ -88,7 +88,11 @@ Result<NamespaceCounts> Namespace::counts() const {
   if (!*value) return fail(Errc::kCorrupt, "the metadata store has no file number counter");
   auto counter = decode_counter(**value);
   if (!counter) return pass(counter);
-  return NamespaceCounts{*counter};
+  auto jumps = store_.latest().peek(keys::skipped_fileids());
+  if (!jumps) return pass(jumps);
+  auto skipped = *jumps ? decode_counter(**jumps) : Result<std::uint64_t>(0);
+  if (!skipped) return pass(skipped);
+  return NamespaceCounts{.next_fileid = *counter - std::min(*counter, *skipped)};
 }
 
 Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body, Told whether) {

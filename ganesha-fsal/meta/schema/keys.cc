@@ -67,6 +67,7 @@ constexpr char kMove = 'm';
 
 std::string superblock() { return begin(Prefix::kStore).append("super"); }
 std::string next_fileid() { return begin(Prefix::kStore).append("next"); }
+std::string skipped_fileids() { return begin(Prefix::kStore).append("skipped"); }
 std::string restore() { return begin(Prefix::kStore).append("restored"); }
 std::string restored_grown() { return begin(Prefix::kStore).append("grown"); }
 std::string restored(FileId id) { return number(Prefix::kRestored, id); }

@@ -41,6 +41,7 @@ enum class Prefix : char {
 
 [[nodiscard]] std::string superblock();
 [[nodiscard]] std::string next_fileid();
+[[nodiscard]] std::string skipped_fileids();
 [[nodiscard]] std::string restore();
 [[nodiscard]] std::string restored(FileId id);
 [[nodiscard]] std::string restored_grown();

@@ -381,3 +381,17 @@ TEST_CASE_METHOD(ServersTest, "a number that somebody came with is not given out
   REQUIRE(registry->remove_server(next + 1));
   CHECK(come(3, 0) == next + 2);
 }
+
+TEST_CASE_METHOD(PrepareTest, "a restore makes no files") {
+  const FileId f = file(kRootFileId, "f");
+  layout_of(f);
+  const auto before = names->counts()->next_fileid;
+  CHECK(before > 0);
+  REQUIRE(prepare());
+  CHECK(names->counts()->next_fileid == before);
+  REQUIRE(prepare(2'000'000));
+  CHECK(names->counts()->next_fileid == before);
+  file(kRootFileId, "g");
+  CHECK(names->counts()->next_fileid > before);
+  CHECK(names->counts()->next_fileid < before + (1 << 20));
+}
