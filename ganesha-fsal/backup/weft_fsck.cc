@@ -14,6 +14,7 @@
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "rpc/base/nearest.h"
+#include "rpc/xdr/describe_json.h"
 
 namespace {
 
@@ -75,7 +76,7 @@ void print_json(const FsckReport& report) {
   std::string_view comma;
   for (const Problem& problem : report.problems) {
     fmt::print("{}{{\"kind\": {}, \"inode\": {}, \"text\": {}}}", comma,
-               json_text(to_string(problem.kind)), problem.id, json_text(problem.text));
+               json_text(to_string(problem.kind)), problem.id, write_json(problem.text));
     comma = ", ";
   }
   fmt::print("]}}\n");

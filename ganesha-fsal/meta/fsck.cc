@@ -72,6 +72,7 @@ class Checker {
   void inline_bytes(std::string_view key, std::string_view value);
   void growing(std::string_view key, std::string_view value);
   void restored(std::string_view key, std::string_view value);
+  void of_store(std::string_view key, std::string_view value);
   void epoch(std::string_view key, std::string_view value);
   void reverse(std::string_view key, std::string_view value);
   void journal(std::string_view key, std::string_view value);
@@ -446,6 +447,15 @@ void Checker::restored(std::string_view key, std::string_view value) {
   }
 }
 
+// check_superblock() has looked at the others.
+void Checker::of_store(std::string_view key, std::string_view value) {
+  if (key == keys::restore()) {
+    good(decode_restore(value), 0);
+  } else if (key == keys::restored_grown() || key == keys::skipped_fileids()) {
+    good(decode_counter(value), 0);
+  }
+}
+
 void Checker::epoch(std::string_view key, std::string_view value) {
   if (!keys::parse_number(Prefix::kClientEpoch, key)) {
     return problem(ProblemKind::kMalformed, 0, "client epoch key");
@@ -549,7 +559,7 @@ Result<FsckReport> Checker::run() {
       {Prefix::kReverse, &Checker::reverse}, {Prefix::kJournal, &Checker::journal},
       {Prefix::kPolicy, &Checker::policy},   {Prefix::kInline, &Checker::inline_bytes},
       {Prefix::kGrowing, &Checker::growing}, {Prefix::kRestored, &Checker::restored},
-      {Prefix::kCluster, &Checker::cluster},
+      {Prefix::kCluster, &Checker::cluster}, {Prefix::kStore, &Checker::of_store},
   };
   for (const auto& [prefix, visit] : passes) {
     if (auto done = each(prefix, visit); !done) return pass(done);

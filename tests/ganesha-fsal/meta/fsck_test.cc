@@ -333,6 +333,14 @@ TEST_CASE_METHOD(FsckTest, "keys and values of no form") {
     put(keys::writers(f), "?");
     CHECK(finds(ProblemKind::kMalformed, f));
   }
+  SECTION("of a restore") {
+    for (const auto& key : {keys::restore(), keys::restored_grown(), keys::skipped_fileids()}) {
+      put(key, "?");
+      CHECK(finds(ProblemKind::kMalformed, 0));
+      erase(key);
+      check_clean();
+    }
+  }
   SECTION("of no kind") {
     put("?", "");
     CHECK(finds(ProblemKind::kUnknownKey, 0));
