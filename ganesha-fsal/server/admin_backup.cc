@@ -1,5 +1,7 @@
 #include "ganesha-fsal/server/admin_backup.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <charconv>
 #include <set>
 
@@ -104,9 +106,19 @@ Result<MaintenanceReport> accept(MetadataServer& server, const admin::AcceptRest
     if (!file) return pass(file);
     files.insert(*file);
   }
+  std::size_t failed = 0;
+  Error first{Errc::kInternal, ""};
   for (const FileId file : files) {
-    if (auto accepted = server.data().accept_restored(file); !accepted) return pass(accepted);
+    auto accepted = server.data().accept_restored(file);
+    if (accepted || failed++ > 0) continue;
+    first = accepted.error();
+    if (files.size() > 1) first.text = fmt::format("file {}: {}", file, first.text);
   }
+  if (failed > 0 && files.size() > 1) {
+    first.text = fmt::format("{} files are served as they are, {} {} not: {}",
+                             files.size() - failed, failed, failed > 1 ? "are" : "is", first.text);
+  }
+  if (failed > 0) return std::unexpected(first);
   MaintenanceReport report{.action = request.kName};
   report.files = files.size();
   return report;

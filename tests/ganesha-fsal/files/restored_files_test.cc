@@ -3,6 +3,7 @@
 
 #include "ganesha-fsal/backup/prepare_store.h"
 #include "ganesha-fsal/server/admin_backup.h"
+#include "ganesha-fsal/server/admin_reports.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
@@ -140,6 +141,30 @@ TEST_CASE_METHOD(Restored, "restored: what is gone is an error, not zeros") {
   REQUIRE(names->remove(kSuperuser, kRootFileId, "cut"));
   CHECK(names->restored_files(0, 10)->empty());
   check_clean();
+}
+
+TEST_CASE_METHOD(Restored,
+                 "restored: one that cannot be accepted now does not keep others from it") {
+  const std::array files{put("f", 3 * kUnit), put("g", 3 * kUnit), put("h", 3 * kUnit)};
+  restore();
+  for (const FileId file : files) {
+    gone(0, file);
+    CHECK(server->data().fit(file).error() == Errc::kIo);
+  }
+  const admin::Table table = make_admin_table(*server);
+  {
+    const auto held = be_alone(server->files(), files[0], Phase::Alone::kMoving, kDoNotWait);
+    REQUIRE(held);
+    const auto accepted = table.ask(admin::AcceptRestored{});
+    CHECK(accepted.error() == Errc::kBusy);
+    CHECK(accepted.error().text.starts_with("2 files are served as they are, 1 is not: file "));
+    CHECK(state(files[0]) == State::kDamaged);
+    CHECK(state(files[1]) == std::nullopt);
+    CHECK(state(files[2]) == std::nullopt);
+  }
+  const auto accepted = table.ask(admin::AcceptRestored{});
+  REQUIRE(accepted);
+  CHECK(accepted->files == 1U);
 }
 
 TEST_CASE_METHOD(Restored, "restored: a data server makes no zeros of what may be gone") {
