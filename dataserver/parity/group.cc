@@ -327,12 +327,12 @@ void Group::compact(GroupDisk::Done done) {
 }
 
 Task<Result<>> Group::begin_log(std::vector<std::byte> there, std::size_t good) {
-  const bool torn = good < there.size();
+  const bool none = there.empty();
   there.resize(good);
   co_return co_await call<Result<>>([&](auto done) {
     const MutexLock lock(mutex_);
     log_bytes_ = good;
-    if (!torn) return done(Result<>{});
+    if (none) return done(Result<>{});
     parts_.disk.replace_log(std::move(there), std::move(done));
   });
 }

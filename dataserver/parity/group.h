@@ -255,7 +255,8 @@ class Group {
   Task<Result<>> log_content(std::vector<std::byte> frame);
   void content_in_place();
   [[nodiscard]] bool has_contents() const;
-  // The log that is there goes on behind its good bytes; what is torn goes.
+  // The log that is there goes on behind its good bytes; what is torn goes. What is good is durable
+  // on return, whoever wrote it: recovery acts by it.
   Task<Result<>> begin_log(std::vector<std::byte> there, std::size_t good);
   // The log anew. Precondition: nothing of its contents is live.
   Task<Result<>> renew_log();

@@ -72,10 +72,14 @@ Result<> FenceTable::load() {
       });
   std::vector<std::byte> room(kPieceBytes);
   std::uint64_t end = 0;
+  // A process that died may have written it, and not synced it yet, or been told that it is not on
+  // disk: written again it gets there, before a fence that is in force is said to be.
+  Result<> kept;
   for (;;) {
     auto piece = read_piece(log_.get(), room, end);
     if (!piece) return pass(piece);
     if (piece->empty()) break;
+    if (kept) kept = write_fully(log_.get(), *piece, end);
     end += piece->size();
     if (auto fed = decoder.feed(*piece); !fed) return fed;
   }
@@ -86,6 +90,11 @@ Result<> FenceTable::load() {
   if (*good < end &&
       (::ftruncate(log_.get(), static_cast<off_t>(*good)) != 0 || ::fsync(log_.get()) != 0)) {
     return fail_errno(errno, "cut the fencing log");
+  }
+  if (kept && ::fsync(log_.get()) != 0) kept = fail_errno(errno, "fsync of the fencing log");
+  if (!kept) {
+    spdlog::warn("event=fence_log_unsynced error=\"{}\"", kept.error().describe());
+    must_rewrite_ = true;
   }
   if (decoder.old_format()) {
     // Nothing of the present format can be behind it. Should there be no space, the next raise()

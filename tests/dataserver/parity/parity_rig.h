@@ -360,16 +360,24 @@ class MemoryDisk final : public ds::GroupDisk {
     answer(std::move(done));
   }
   void replace_log(std::vector<std::byte> bytes, Done done) override {
-    if (power_.take()) kept.log = std::move(bytes);
+    if (power_.take()) {
+      kept.log = std::move(bytes);
+      durable_ = kept.log.size();
+    }
     answer(std::move(done));
   }
-  void append(std::vector<std::byte> bytes, bool /*sync*/, Done done) override {
+  // As after a crash of the machine: any part of what is unsynced at the log's end is lost.
+  void crash() { kept.log.resize(durable_ + power_.random.below(kept.log.size() - durable_ + 1)); }
+  void append(std::vector<std::byte> bytes, bool sync, Done done) override {
     ++appends;
     const bool was_on = power_.on;
     std::size_t size = power_.take() ? bytes.size() : 0;
-    if (was_on && !power_.on) size = power_.random.below(bytes.size() + 1);  // torn
+    if (was_on && !power_.on) {  // torn, or whole and not synced
+      size = power_.random.below(2) == 0 ? bytes.size() : power_.random.below(bytes.size());
+    }
     kept.log.insert(kept.log.end(), bytes.begin(),
                     bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    if (sync && power_.on) durable_ = kept.log.size();
     answer(std::move(done));
   }
 
@@ -380,6 +388,7 @@ class MemoryDisk final : public ds::GroupDisk {
     });
   }
   Power& power_;
+  std::size_t durable_ = 0;  // of the log
 };
 
 class ParityRig : public StoreCalls {
@@ -442,6 +451,7 @@ class ParityRig : public StoreCalls {
     power.on = true;
     power.cut_after = 0;
     for (auto& one : member) one->crash();
+    disk.crash();
     open();
   }
   template <class Check>

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <rapidcheck.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -214,6 +216,27 @@ TEST_CASE("a log of any size is opened, without being written anew") {
   REQUIRE(::fstatat(directory.get(), "fences", &after, 0) == 0);
   CHECK(after.st_ino == before.st_ino);
   CHECK(after.st_size == before.st_size);
+}
+
+// A process before this one may have died between its write and its sync. Here the disk takes
+// nothing.
+TEST_CASE("a fence found in the log is not said to be kept before it is written again") {
+  const TempFolder folder;
+  const auto directory = open_directory(folder.path()).value();
+  const Fence fence{kObject, 5};
+  REQUIRE(FenceTable::open(directory.get()).value()->raise({&fence, 1}));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit nothing{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &nothing) == 0);
+  const auto table = FenceTable::open(directory.get());
+  const bool refused = !table || !(*table)->raise({&fence, 1});
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(refused);
+  REQUIRE(table);
+  CHECK_FALSE((*table)->admits(handle_at(4, 0)));
+  CHECK((*table)->raise({&fence, 1}));
 }
 
 TEST_CASE("space is reserved ahead of the log, however much is fenced, and over a reopening") {
