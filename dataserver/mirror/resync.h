@@ -7,7 +7,8 @@
 // file only what the object holds is looked at. The source says where its next data is behind a
 // piece of zeros, and what is a hole up to there on both sides is passed over. At the source's end
 // the object here is made as long. At the end everything is committed, and only then the job is
-// done.
+// done: when the store's verifier is the one that it began with. Otherwise a machine was reset, or
+// a sync that nobody waited for failed, and bytes that were read back may be lost: the job fails.
 //
 // Writes go on meanwhile. The metadata server has first seen to it that new ones are brought here
 // (forget missed, or handles of a later epoch), and names the least epoch that may still write: it
@@ -28,8 +29,8 @@
 // is written after it. And one object has one job: a later one begins when the earlier has ended.
 // An object that is removed has none: its job ends first, or it would make the object anew.
 //
-// Jobs are in memory: after a restart the metadata server begins again, with the extents from
-// next_offset on if it kept that.
+// Jobs are in memory: after a restart, or when one has failed, the metadata server begins again,
+// with all extents. What a job that did not come to its end has written need not be stable.
 //
 // Threading: any thread. A job runs on one I/O thread, the object's.
 //

@@ -70,14 +70,19 @@ Flow Resyncs::Job::run(std::shared_ptr<Job> /*keep*/) {
   const auto commit = [this](auto done) { parts_.store.commit(request_.object, std::move(done)); };
   // What was written here before is on the disk, or is known not to be: reading past the page cache
   // then shows it. Whether the sync failed does not matter, what is written now is synced at the
-  // end.
+  // end. What is lost from here on is known by the verifier.
   if (!request_.report_only) {
-    static_cast<void>(co_await call<Result<WriteVerifier>>(flow_, commit));
+    const auto committed = co_await call<Result<WriteVerifier>>(flow_, commit);
+    verifier_ = committed ? *committed : parts_.store.verifier();
   }
   Result<> gone = co_await all_pieces();
   if (gone && !request_.report_only) {
     auto committed = co_await call<Result<WriteVerifier>>(flow_, commit);
-    if (!committed) gone = pass(committed);
+    if (!committed) {
+      gone = pass(committed);
+    } else if (*committed != verifier_) {
+      gone = std::unexpected(lost());
+    }
   }
   end(std::move(gone));
 }

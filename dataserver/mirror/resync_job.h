@@ -69,6 +69,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   static std::unexpected<Stopped> over(Error why) {
     return std::unexpected<Stopped>({std::move(why), false});
   }
+  static Error lost() { return {Errc::kIo, "the store may have lost what was written"}; }
   using Reads = std::vector<rpc::nfs4::ReadArgs>;
 
   // resync_job.cc
@@ -121,7 +122,8 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   Flow::Self flow_;
   ExtentSet extents_;
   HeldBytes held_;
-  std::uint64_t at_ = 0;  // everything of the extents before it is done
+  WriteVerifier verifier_ = 0;  // the store's before anything is compared
+  std::uint64_t at_ = 0;        // everything of the extents before it is done
   bool at_source_end_ = false;
   int source_failures_ = 0;
   boost::asio::steady_timer timer_;

@@ -188,6 +188,7 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::fetch(Piece& piece, std::span<const Dif
                          Stability::kUnstable, std::move(done));
     });
     if (!written) co_return over(written.error());
+    if (written->verifier != verifier_) co_return over(lost());
     count(&Progress::copied_bytes, size);
   }
   co_return {};

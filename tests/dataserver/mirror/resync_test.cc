@@ -90,6 +90,16 @@ struct Rig : MirrorRig {
                                    [&](const Result<ObjectStat>& r) { done = r.has_value(); });
     REQUIRE(run_until([&] { return done; }));
   }
+  // A sync of somebody else's, which finds that the disk did not take what was written.
+  bool commit_fails(std::uint32_t id) {
+    Server& server = servers.at(id);
+    server.disk.at_sync = EIO;
+    std::optional<Result<WriteVerifier>> synced;
+    server.store->commit(kMirrored, [&](Result<WriteVerifier> r) { synced = std::move(r); });
+    REQUIRE(run_until([&] { return synced.has_value(); }));
+    server.disk.at_sync = 0;
+    return !*synced;
+  }
   std::optional<Resyncs> resyncs;
 };
 
@@ -135,6 +145,45 @@ TEST_CASE("what cannot be read here is written anew") {
     rig.begin({{0, 8 * kMiB}});
     CHECK(rig.finish().state == State::kFailed);
   }
+}
+
+// A sync that nobody waits for finds that the disk did not take what the job wrote; the next one
+// finds nothing to write.
+TEST_CASE("a job fails when what it wrote may be lost") {
+  Rig rig;
+  const std::string text = pattern(2 * kMiB);
+  rig.put(kFirst, 0, text);
+  SECTION("before its last write") {}
+  SECTION("after its last write") { rig.put(kSecond, kMiB, text.substr(kMiB)); }
+  rig.begin({{0, kMaxEnd}});
+  REQUIRE(rig.run_until([&] { return rig.resyncs->status(1).copied_bytes == kMiB; }));
+  rig.servers.at(kFirst).door->hold = true;
+  rig.pass(20ms);
+  CHECK(rig.commit_fails(kSecond));
+  rig.servers.at(kFirst).door->release();
+  CHECK(rig.finish().state == State::kFailed);
+  rig.begin({{0, kMaxEnd}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == text);
+}
+
+TEST_CASE("what was lost before a job began does not concern it") {
+  Rig rig;
+  const std::string text = pattern(2 * kMiB);
+  rig.put(kFirst, 0, text);
+  rig.put(kSecond, 0, text.substr(0, kMiB));
+  SECTION("and was found before") { CHECK(rig.commit_fails(kSecond)); }
+  SECTION("and is found by its first sync") {
+    auto& second = rig.servers.at(kSecond);
+    const WriteVerifier before = second.store->verifier();
+    second.disk.at_sync = EIO;
+    rig.begin({{0, kMaxEnd}});
+    REQUIRE(rig.run_until([&] { return second.store->verifier() != before; }));
+    second.disk.at_sync = 0;
+  }
+  if (rig.resyncs->status(1).state == State::kUnknown) rig.begin({{0, kMaxEnd}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == text);
 }
 
 TEST_CASE("an object that is not there is made, and holes stay holes") {
