@@ -309,7 +309,8 @@ Result<StoreStat> FileStore::usage() const {
   }
   return StoreStat{.capacity_bytes = std::uint64_t{found.f_blocks} * found.f_frsize,
                    .free_bytes = std::uint64_t{found.f_bavail} * found.f_frsize,
-                   .objects = files_.object_count()};
+                   .objects = files_.object_count(),
+                   .counted = files_.all_counted()};
 }
 
 }  // namespace weft::ds

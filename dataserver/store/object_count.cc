@@ -25,6 +25,7 @@ void ObjectCount::run(const Read& read) {
       const MutexLock lock(mutex_of(folder));
       found = read(folder);
       if (found) objects_.fetch_add(static_cast<std::int64_t>(*found), std::memory_order_relaxed);
+      if (!found) missed_ = true;
       counted_ = folder + 1;
     }
     if (found) continue;

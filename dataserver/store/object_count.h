@@ -42,6 +42,8 @@ class ObjectCount {
   // Until all folders are read, but not longer than `most`. The first error that was met so far.
   [[nodiscard]] Result<> wait(std::chrono::milliseconds most) const;
   [[nodiscard]] std::uint64_t now() const;
+  // now() is all there are: all folders are read, each without an error.
+  [[nodiscard]] bool whole() const { return counted_.load() == folders_ && !missed_.load(); }
 
   // `work` makes (1) or removes (-1) an object's file in the folder, and returns whether it did.
   template <class Work>
@@ -64,6 +66,7 @@ class ObjectCount {
   const unsigned folders_;
   std::atomic<unsigned> counted_;  // folders, from the first on
   std::atomic<std::int64_t> objects_{0};
+  std::atomic<bool> missed_{false};  // a folder was not read
   std::array<Mutex, kMutexes> mutexes_;
   std::atomic<bool> stopping_{false};
   mutable Mutex end_mutex_;

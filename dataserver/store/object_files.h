@@ -70,6 +70,7 @@ class ObjectFiles {
   [[nodiscard]] std::vector<FilePtr> idle_unsynced(std::size_t most);
   // Object files in the store, as far as counted: count_objects() adds what was there at start.
   [[nodiscard]] std::uint64_t object_count() const { return count_.now(); }
+  [[nodiscard]] bool all_counted() const { return count_.whole(); }
   // Reads all folders, in the background; at most `wait` is waited for that. Call it once, before
   // objects are created or removed. `reading` is called before each folder.
   [[nodiscard]] Result<> count_objects(std::chrono::milliseconds wait,

@@ -63,6 +63,7 @@ struct StoreStat {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t objects = 0;
+  bool counted = true;  // there are no more objects
 };
 
 // A read, and how it is to be done.

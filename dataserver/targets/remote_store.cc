@@ -114,6 +114,7 @@ Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
   const std::string what = "the target's store " + to_string(store) + " is not " +
                            to_string(store_) + ", which has the data of this data server";
   if (!parts_.replaceable) return fail(Errc::kStale, what);
+  offered_ = {};
   if (objects != 0) {
     return fail(Errc::kStale, what + ", and cannot take its place: it has " +
                                   std::to_string(objects) + " objects of its own");

@@ -172,9 +172,9 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
   files_ = space->files;
   checked_ = space->checked;
   response.store = space->uuid;
-  // One whose disk fails is not taken for empty.
+  // One whose disk fails is not taken for empty, nor one whose objects are not all counted yet.
   const auto usage = store_->usage();
-  response.objects = usage ? usage->objects : 1;
+  response.objects = usage ? std::max<std::uint64_t>(usage->objects, usage->counted ? 0 : 1) : 1;
   response.proof = welcome_proof(target_key(key), nonce_, hello, response.store);
   spdlog::info("event=data_server peer={} space={} link={} version={}", channel_->peer(),
                to_string(hello.space), hello.link, version_);

@@ -84,6 +84,7 @@ TEST_CASE("a store is open before its objects are counted, and each is counted o
   const std::uint64_t counted = runner.store().usage()->objects;
   CHECK(counted > 0);
   CHECK(counted < 200);
+  CHECK_FALSE(runner.store().usage()->counted);
   std::uint64_t now = 200;
   for (std::uint64_t id = 1; id <= 400; ++id) {
     if (object_folder(object(id)) % 64 == kObjectFolders / 2 % 64) continue;  // would wait
@@ -96,6 +97,7 @@ TEST_CASE("a store is open before its objects are counted, and each is counted o
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(runner.store().usage()->objects == now);
+  CHECK(runner.store().usage()->counted);
 }
 
 TEST_CASE("a store says where its data is, stable or not") {

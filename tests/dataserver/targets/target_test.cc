@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
+#include <future>
 #include <fstream>
 #include <numeric>
 #include <optional>
@@ -159,8 +160,16 @@ TEST_CASE("a new and empty store may take the place of a member, one with object
     RemoteRunner runner(other, other.local());
     REQUIRE(runner.write(kObject, 0, "other"));
   }
-  const auto target = rig.start();
+  // Before its objects are counted, too.
+  std::promise<void> counts;
+  auto config = rig.config();
+  config.store.count_wait = 0ms;
+  config.store.counting = [go_on = counts.get_future().share()](unsigned) { go_on.wait(); };
+  const auto target = ds::Target::open(config).value();
   RemoteRunner runner(other, rig.local(), options, 1, 'a', true);
+  CHECK_FALSE(runner.read(kObject, 0, 10));
+  CHECK_FALSE(runner.remote().offered());
+  counts.set_value();
   CHECK_FALSE(runner.read(kObject, 0, 10));
   CHECK_FALSE(runner.remote().offered());
 }
