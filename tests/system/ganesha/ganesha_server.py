@@ -41,6 +41,7 @@ EXPORT_DEFAULTS { Access_Type = RW; Squash = None; SecType = sys, none; }
 EXPORT { Export_Id = 1; Path = /mem; Pseudo = /mem; FSAL { Name = MEM; } }
 EXPORT { Export_Id = 2; Path = /layout; Pseudo = /layout; FSAL { Name = LAYOUT; } }
 EXPORT { Export_Id = 3; Path = /more; Pseudo = /more; FSAL { Name = LAYOUT; } }
+EXPORT { Export_Id = 4; Path = /read; Pseudo = /read; Access_Type = RO; FSAL { Name = MEM; } }
 """
 
 

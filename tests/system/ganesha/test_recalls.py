@@ -1,7 +1,7 @@
 """What becomes of a recall, by how its client takes it.
 
 These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md. None
-of them needs a patch of its own, but those of patches 0060 and 0061.
+of them needs a patch of its own, but those of patches 0060, 0061 and 0066.
 """
 
 import time
@@ -120,4 +120,16 @@ def test_0061_recalls_of_what_comes_back_meanwhile_leave_nothing_behind(server, 
             client.call(put(handle), layout_ops.layoutreturn(stateid))
 
     leaves_nothing(server, recalled, 2000)
+    healthy(server)
+
+
+def test_0066_recalls_that_wait_for_a_slot_keep_nobody_waiting(server, client):
+    client.backchannel.answer = lambda recall: time.sleep(2) or Status.OK
+    took = []
+    for number in range(20):
+        began = time.monotonic()
+        granted(client, b"file%d" % number)
+        took.append(time.monotonic() - began)
+        server.command(f"recall 0 {const.UINT64_MAX} {const.IOMODE_ANY} {number}")
+    assert max(took) < 0.3, took
     healthy(server)

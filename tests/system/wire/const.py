@@ -50,6 +50,7 @@ class Op(enum.IntEnum):
     RECLAIM_COMPLETE = 58
     ALLOCATE = 59
     DEALLOCATE = 62
+    IO_ADVISE = 63
     LAYOUTERROR = 64
     LAYOUTSTATS = 65
     READ_PLUS = 68

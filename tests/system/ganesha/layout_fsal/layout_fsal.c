@@ -53,6 +53,7 @@ static struct settings {
   _Atomic uint32_t preserve_unlinked;
   _Atomic uint32_t mds_threshold;         // 0: there is none
   _Atomic uint32_t getattrs_invalidates;  // an object's attributes change while they are asked for
+  _Atomic uint32_t getattrs_delay_ms;  // they are told after this long, each "getattrs"
   _Atomic uint32_t replies_wait;     // what makes names is waited for by replies, each "reply_wait"
   _Atomic uint32_t replies_held;     // while it is set
   _Atomic uint32_t replies_later;    // without a worker, each "reply_later"
@@ -240,6 +241,11 @@ static fsal_status_t (*mem_getattrs)(struct fsal_obj_handle*, struct fsal_attrli
 
 static fsal_status_t getattrs(struct fsal_obj_handle* object, struct fsal_attrlist* attributes) {
   const fsal_status_t status = mem_getattrs(object, attributes);
+  const uint32_t delay_ms = settings.getattrs_delay_ms;
+  if (delay_ms > 0) {
+    record("{\"call\": \"getattrs\"}");
+    usleep(delay_ms * 1000);
+  }
   if (settings.getattrs_invalidates == 0) return status;
   struct gsh_buffdesc key;
   object->obj_ops->handle_to_key(object, &key);
@@ -389,6 +395,13 @@ static bool fs_supports(struct fsal_export* export, fsal_fsinfo_options_t option
   return mem_fs_supports(export, option);
 }
 
+static void (*mem_release)(struct fsal_export*);
+
+static void release(struct fsal_export* export) {
+  record("{\"call\": \"release\", \"export\": %d}", export->export_id);
+  mem_release(export);
+}
+
 static void recall_done(void* cookie, state_status_t status) {
   record("{\"call\": \"recall\", \"cookie\": %llu, \"status\": %d}",
          (unsigned long long)(uintptr_t)cookie, status);
@@ -509,6 +522,8 @@ static bool do_set(const char* arguments) {
     settings.mds_threshold = value;
   else if (strcmp(name, "getattrs_invalidates") == 0)
     settings.getattrs_invalidates = value;
+  else if (strcmp(name, "getattrs_delay_ms") == 0)
+    settings.getattrs_delay_ms = value;
   else if (strcmp(name, "records_lookups") == 0)
     settings.records_lookups = value;
   else if (strcmp(name, "commits_held") == 0)
@@ -621,6 +636,8 @@ static fsal_status_t create_export(struct fsal_module* self, void* node,
   methods->fs_loc_body_size = fs_loc_body_size;
   mem_fs_supports = methods->fs_supports;
   methods->fs_supports = fs_supports;
+  mem_release = methods->release;
+  methods->release = release;
   if (up_vector == NULL) up_vector = up_ops;
   last_up_vector = up_ops;
   return listen_for_commands() ? status : fsalstat(ERR_FSAL_IO, errno);

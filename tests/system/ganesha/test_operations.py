@@ -1,0 +1,86 @@
+"""Which operations an export allows, and what is left when they are over.
+
+One test for each of the patches 0062 to 0065, see docs/ganesha.md.
+"""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import ganesha_server
+from test_patches import granted, healthy, put
+from wire import Client, Status, const, layout_ops, ops
+from wire.ops import pack_bitmap, pack_stateid
+from wire.xdr import Packer
+
+
+def space(number, offset=0, size=100):
+    """ALLOCATE or DEALLOCATE."""
+    return ops.raw(number, pack_stateid(Packer(), ops.ANONYMOUS).uint64(offset).uint64(size).bytes())
+
+
+def test_0062_what_changes_a_file_needs_one_and_an_export_to_write(server, client):
+    for number in (const.Op.ALLOCATE, const.Op.DEALLOCATE):
+        assert client.compound(space(number)).status == Status.NOFILEHANDLE
+        healthy(server)
+        assert client.compound(*client.at("/read"), space(number)).status == Status.ROFS
+    for one in (ops.setxattr(b"a", b"value"), ops.removexattr(b"a")):
+        assert client.compound(*client.at("/read"), one).status == Status.ROFS
+        assert client.compound(one).status == Status.NOFILEHANDLE
+    assert client.compound(ops.getxattr(b"a")).status == Status.NOFILEHANDLE
+    healthy(server)
+
+
+def test_0063_advice_is_not_kept_where_something_else_is(server, client):
+    handle, opened = client.open("/layout", b"file", create=True)
+    packer = pack_stateid(Packer(), opened).uint64(0).uint64(4096)
+    advise = ops.raw(const.Op.IO_ADVISE, pack_bitmap(packer, [1]).bytes())
+    advice = client.compound(put(handle), advise)
+    assert advice.status == Status.NOTSUPP
+    client.call(put(handle), ops.close(opened))
+    healthy(server)
+
+
+@pytest.fixture
+def forgetful():
+    """A server whose leases are short."""
+    reason = ganesha_server.missing()
+    if reason:
+        pytest.skip(reason)
+    one = ganesha_server.Ganesha(lease_s=2)
+    yield one
+    one.stop()
+
+
+def test_0064_layouts_whose_lease_ended_keep_no_export(forgetful):
+    server = forgetful
+    with Client(server.address, uid=0, gid=0) as root:
+        root.call(*root.at("/more"), ops.setattr(mode=0o1777))
+    client = Client(server.address)
+    granted(client, directory="/more")
+    client.vanish()
+    server.wait_for_call("layoutreturn", timeout_s=15)
+    conf = server.folder / "ganesha.conf"
+    lines = conf.read_text().splitlines(keepends=True)
+    conf.write_text("".join(line for line in lines if "/more" not in line))
+    server.process.send_signal(signal.SIGHUP)
+    assert server.wait_for_call("release", timeout_s=15)[0]["export"] == 3
+
+
+def test_0065_attributes_that_change_while_they_are_fetched_are_not_kept(server, client):
+    handle, _, layout = granted(client)
+    get = [put(handle), ops.getattr([const.ATTR_SIZE])]
+    commit = [put(handle), layout_ops.layoutcommit(layout)]
+    client.call(*commit)  # what is cached is not trusted
+    server.set(getattrs_delay_ms=500)
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(lambda: client.call(*get))
+        server.wait_for_call("getattrs")
+        client.call(*commit)
+        asking.result()
+    asked = len(server.calls("getattrs"))
+    client.call(*get)
+    assert len(server.calls("getattrs")) == asked + 1
+    client.call(*get)
+    assert len(server.calls("getattrs")) == asked + 1
