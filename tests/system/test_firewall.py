@@ -56,8 +56,8 @@ def test_the_second_address_of_a_name_is_tried_where_the_first_does_not_answer(r
     first = subprocess.run([*server.node.enter_command(), *named, "getent", "ahosts", "mds"],
                            text=True, capture_output=True, check=True).stdout.split()[0]
     assert first == dead
-    sh("ip", "-n", server.node.namespace, "neigh", "add", dead, "lladdr", "02:00:00:00:00:01", "dev",
-       "e0")
+    sh("ip", "-n", server.node.namespace, "neigh", "add", dead, "lladdr", "02:00:00:00:00:01",
+       "dev", "e0")
     server.node.drop_port_towards(dead, CONTROL_PORT)
     server.process.stop()
     conf = run.folder / server.name / "weft-ds.toml"

@@ -7,8 +7,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
-#include <future>
 #include <fstream>
+#include <future>
 #include <numeric>
 #include <optional>
 #include <thread>

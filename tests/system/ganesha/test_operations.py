@@ -17,7 +17,8 @@ from wire.xdr import Packer
 
 def space(number, offset=0, size=100):
     """ALLOCATE or DEALLOCATE."""
-    return ops.raw(number, pack_stateid(Packer(), ops.ANONYMOUS).uint64(offset).uint64(size).bytes())
+    packer = pack_stateid(Packer(), ops.ANONYMOUS)
+    return ops.raw(number, packer.uint64(offset).uint64(size).bytes())
 
 
 def test_0062_what_changes_a_file_needs_one_and_an_export_to_write(server, client):

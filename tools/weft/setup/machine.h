@@ -56,8 +56,8 @@ using Properties = std::map<std::string, std::string>;
 [[nodiscard]] Result<Properties> unit_properties(const std::string& unit,
                                                  const std::vector<std::string>& names);
 // Starts a unit, now and at each boot, and waits until it is active. What does not get there is
-// stopped and disabled again, unless it was enabled before: that one may wait for what it needs, and
-// goes on. The error says which, why, and where more is said.
+// stopped and disabled again, unless it was enabled before: that one may wait for what it needs,
+// and goes on. The error says which, why, and where more is said.
 [[nodiscard]] Result<> start_unit(const std::string& unit, std::chrono::seconds patience);
 
 // It is not running any more; kIo when it does not end.
