@@ -134,9 +134,9 @@ void ControlLink::query(const layout::ObjectId& object, SizeAuthority::Done<std:
        });
 }
 
-void ControlLink::report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+void ControlLink::report(const layout::Handle& by, std::uint64_t end, std::int64_t mtime_ns,
                          SizeAuthority::Done<void> done) {
-  call(control::ReportSize{object, end, mtime_ns}, kCallTimeout, std::move(done));
+  call(control::ReportSize{by.object, end, mtime_ns}, kCallTimeout, std::move(done));
 }
 
 void ControlLink::locate(std::uint32_t ds_id, std::chrono::milliseconds timeout,

@@ -113,7 +113,7 @@ class ControlLink final : public rpc::control::ClientEvents,
 
   // SizeAuthority
   void query(const layout::ObjectId& object, SizeAuthority::Done<std::uint64_t> done) override;
-  void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+  void report(const layout::Handle& by, std::uint64_t end, std::int64_t mtime_ns,
               SizeAuthority::Done<void> done) override;
 
  private:

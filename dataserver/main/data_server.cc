@@ -171,7 +171,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                            .read_ahead = read_ahead_.get()});
     control_->tell_options(config_values(config_));
     patient_sizes_ = std::make_unique<PatientSizes>(
-        *control_, rings, system_clock(),
+        *control_, *gate_, rings, system_clock(),
         RoundLimits{.deadline = PatientSizes::kPatience, .hopeless = out_of_touch()});
     sizes = patient_sizes_.get();
   }

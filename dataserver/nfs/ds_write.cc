@@ -74,7 +74,7 @@ void DsHandler::tell_write(std::unique_ptr<WriteJob> job, const WriteResult& res
   if (!tell) return finish_write(std::move(job), result);
   parts_.counters.mine().size_reports.add();
   const WriteJob& what = *job;
-  parts_.sizes.report(what.handle.object, what.end, parts_.clock.wall_ns(),
+  parts_.sizes.report(what.handle, what.end, parts_.clock.wall_ns(),
                       [this, job = std::move(job), written = result](Result<> told) mutable {
                         if (told) return finish_write(std::move(job), written);
                         fail_op(job->op, rpc::nfs4::status_from(told.error().code));

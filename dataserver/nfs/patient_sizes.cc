@@ -15,19 +15,20 @@ Result<T> settle(Result<T> answer) {
 
 }  // namespace
 
-PatientSizes::PatientSizes(SizeAuthority& source, const std::vector<IoRing*>& rings, Clock& clock,
-                           RoundLimits limits) {
+PatientSizes::PatientSizes(SizeAuthority& source, const HandleGate& gate,
+                           const std::vector<IoRing*>& rings, Clock& clock, RoundLimits limits) {
   const auto send_query = [&source](const layout::ObjectId& object, const Query&,
                                     Done<std::uint64_t> done) {
     source.query(object, std::move(done));
   };
-  const auto send_report = [&source](const layout::ObjectId& object, const Report& report,
+  const auto send_report = [&source](const layout::ObjectId&, const Report& report,
                                      Done<void> done) {
-    source.report(object, report.end, report.mtime_ns, std::move(done));
+    source.report(report.by, report.end, report.mtime_ns, std::move(done));
   };
+  const auto may_report = [&gate](const Report& report) { return gate.still_admits(report.by); };
   for (IoRing* ring : rings) {
-    threads_.push_back(std::unique_ptr<PerThread>(
-        new PerThread{{*ring, clock, limits, send_query}, {*ring, clock, limits, send_report}}));
+    threads_.push_back(std::unique_ptr<PerThread>(new PerThread{
+        {*ring, clock, limits, send_query}, {*ring, clock, limits, send_report, may_report}}));
   }
 }
 
@@ -43,11 +44,11 @@ void PatientSizes::query(const layout::ObjectId& object, Done<std::uint64_t> don
   });
 }
 
-void PatientSizes::report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+void PatientSizes::report(const layout::Handle& by, std::uint64_t end, std::int64_t mtime_ns,
                           Done<void> done) {
-  mine().reports.ask(object, {end, mtime_ns}, [done = std::move(done)](Result<> told) mutable {
-    done(settle(std::move(told)));
-  });
+  mine().reports.ask(
+      by.object, {by, end, mtime_ns},
+      [done = std::move(done)](Result<> told) mutable { done(settle(std::move(told))); });
 }
 
 }  // namespace weft::ds

@@ -8,12 +8,17 @@
 //
 // Threading: called on I/O threads; completions run on the thread that asked. The state is one for
 // each thread. The source may answer on any thread; see rounds.h for lifetimes.
+//
+// Invariants:
+//  1. Once a fence is answered (writes_in_flight.h) no report is sent for whom it is against: who
+//     waits is refused instead. One that was sent before is ahead of the fence's answer on its way.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "dataserver/nfs/handle_gate.h"
 #include "dataserver/nfs/size_authority.h"
 #include "dataserver/ring/rounds.h"
 
@@ -24,11 +29,11 @@ class PatientSizes final : public SizeAuthority {
   static constexpr std::chrono::milliseconds kPatience{20'000};
 
   // One ring for each I/O thread, in the order of their index. All outlive this.
-  PatientSizes(SizeAuthority& source, const std::vector<IoRing*>& rings, Clock& clock,
-               RoundLimits limits);
+  PatientSizes(SizeAuthority& source, const HandleGate& gate, const std::vector<IoRing*>& rings,
+               Clock& clock, RoundLimits limits);
 
   void query(const layout::ObjectId& object, Done<std::uint64_t> done) override;
-  void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+  void report(const layout::Handle& by, std::uint64_t end, std::int64_t mtime_ns,
               Done<void> done) override;
 
  private:
@@ -36,6 +41,7 @@ class PatientSizes final : public SizeAuthority {
     void merge(const Query& /*other*/) {}
   };
   struct Report {
+    layout::Handle by;
     std::uint64_t end = 0;
     std::int64_t mtime_ns = 0;
     void merge(const Report& other) {

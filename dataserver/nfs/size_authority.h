@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "layout/handle.h"
 #include "layout/object_id.h"
 #include "rpc/base/error.h"
 
@@ -29,9 +30,10 @@ class SizeAuthority {
   // The file's size in bytes as the metadata server knows it; it may not have heard yet of writes
   // that were not committed. kStale: there is no such file. kUnreachable, kTimedOut, kBusy.
   virtual void query(const layout::ObjectId& object, Done<std::uint64_t> done) = 0;
-  // A stable write ended at `end` bytes at `mtime_ns` since 1970. Success: the file is durably as
-  // long, and clients that have kept what was there before the write can see that it is old.
-  virtual void report(const layout::ObjectId& object, std::uint64_t end, std::int64_t mtime_ns,
+  // A stable write by that right ended at `end` bytes at `mtime_ns` since 1970. Success: the file
+  // is durably as long, and clients that have kept what was there before the write can see that it
+  // is old.
+  virtual void report(const layout::Handle& by, std::uint64_t end, std::int64_t mtime_ns,
                       Done<void> done) = 0;
 };
 
@@ -39,7 +41,7 @@ class SizeAuthority {
 class LocalSizes final : public SizeAuthority {
  public:
   void query(const layout::ObjectId& /*object*/, Done<std::uint64_t> done) override { done(0); }
-  void report(const layout::ObjectId& /*object*/, std::uint64_t /*end*/, std::int64_t /*mtime_ns*/,
+  void report(const layout::Handle& /*by*/, std::uint64_t /*end*/, std::int64_t /*mtime_ns*/,
               Done<void> done) override {
     done(Result<>{});
   }

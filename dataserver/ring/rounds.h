@@ -3,7 +3,8 @@
 // For each object at most one request is under way. Who asks meanwhile is not given that answer,
 // which may be older than the question, but waits for the next round, sent when this one is over.
 // A request that fails because the other side cannot be reached is sent again until each waiter's
-// own deadline, or until there is no hope; everyone waiting then has joined it.
+// own deadline, or until there is no hope; everyone waiting then has joined it. Whoever may not ask
+// any more when a request is sent has no part in it, and is refused.
 //
 // Threading: an instance belongs to one I/O thread: ask() is called there and completions run
 // there. The sender may be answered on any thread.
@@ -50,9 +51,12 @@ class Rounds {
  public:
   using Done = std::move_only_function<void(Result<Answer>)>;
   using Send = std::function<void(const layout::ObjectId&, const Request&, Done)>;
+  using May = std::function<bool(const Request&)>;
 
-  Rounds(IoRing& ring, Clock& clock, RoundLimits limits, Send send)
-      : ring_(ring), clock_(clock), limits_(limits), send_(std::move(send)) {}
+  Rounds(
+      IoRing& ring, Clock& clock, RoundLimits limits, Send send,
+      May may = [](const Request&) { return true; })
+      : ring_(ring), clock_(clock), limits_(limits), send_(std::move(send)), may_(std::move(may)) {}
 
   void ask(const layout::ObjectId& object, const Request& request, Done done) {
     if (waiting_ >= limits_.max_waiting) {
@@ -86,6 +90,27 @@ class Rounds {
     for (Waiter& waiter : round.next) round.asked.push_back(std::move(waiter));
     round.next.clear();
     round.under_way = true;
+    std::vector<Waiter> refused = take_refused(round);
+    if (round.asked.empty()) {
+      rounds_.erase(object);
+    } else {
+      send(round, object);
+    }
+    for (Waiter& waiter : refused) waiter.done(fail(Errc::kFenced, "fenced while it waited"));
+  }
+
+  std::vector<Waiter> take_refused(Round& round) {
+    std::vector<Waiter> refused;
+    std::vector<Waiter> admitted;
+    for (Waiter& waiter : round.asked) {
+      (may_(waiter.request) ? admitted : refused).push_back(std::move(waiter));
+    }
+    round.asked.swap(admitted);
+    waiting_ -= refused.size();
+    return refused;
+  }
+
+  void send(Round& round, const layout::ObjectId& object) {
     Request request = round.asked.front().request;
     for (const Waiter& waiter : round.asked) request.merge(waiter.request);
     send_(object, request, [this, object](Result<Answer> answer) mutable {
@@ -130,6 +155,7 @@ class Rounds {
   Clock& clock_;
   const RoundLimits limits_;
   const Send send_;
+  const May may_;
   std::unordered_map<layout::ObjectId, Round> rounds_;
   std::size_t waiting_ = 0;
 };

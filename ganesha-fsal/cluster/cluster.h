@@ -47,6 +47,10 @@ class FileSizes {
   [[nodiscard]] virtual Result<> grow(std::span<const control::ReportSize> reports) = 0;
   // Nothing of grow() is to be done for it. On any thread; does not wait.
   [[nodiscard]] virtual bool written_again(const control::ReportSize& report) = 0;
+  // It has come, and waits for grow(). Its file is not cut before what is returned is gone. The end
+  // of a file that is just being cut, or is to be, is taken out of the report: it may be of bytes
+  // that are cut, and how far the file goes is learned later. On any thread; does not wait.
+  [[nodiscard]] virtual std::shared_ptr<void> arrived(control::ReportSize& report) = 0;
 };
 
 // Where it is kept which copies missed writes. Called on worker threads; may block on the store.

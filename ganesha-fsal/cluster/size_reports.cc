@@ -4,15 +4,16 @@
 
 namespace weft::mds {
 
-void SizeReports::add(const control::ReportSize& report, Done<void> done) {
+void SizeReports::add(control::ReportSize report, Done<void> done) {
   if (files_.written_again(report)) return done({});
+  auto uncut = files_.arrived(report);
   bool refused = false;
   bool start = false;
   {
     const MutexLock lock(mutex_);
     refused = waiting_.size() >= max_waiting_;
     if (!refused) {
-      waiting_.push_back({report, std::move(done)});
+      waiting_.push_back({report, std::move(uncut), std::move(done)});
       start = !std::exchange(draining_, true);
     }
   }
@@ -47,7 +48,10 @@ void SizeReports::drain() {
     reports.reserve(batch.size());
     for (const Waiting& one : batch) reports.push_back(one.report);
     const Result<> outcome = files_.grow(reports);
-    for (Waiting& one : batch) one.done(outcome);
+    for (Waiting& one : batch) {
+      one.uncut.reset();
+      one.done(outcome);
+    }
   }
 }
 

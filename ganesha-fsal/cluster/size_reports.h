@@ -4,6 +4,10 @@
 // batch is being committed the next gathers, so that many writers share one sync. A report that
 // changes nothing that anybody was told is answered at once.
 //
+// Reports count in the order in which they came, with the fences that data servers answer between
+// them: what a client that is fenced has written is reported before, and a file is not cut while a
+// report of it waits.
+//
 // Threading: add() from any thread; FileSizes::grow is called by one worker at a time.
 #pragma once
 
@@ -25,11 +29,12 @@ class SizeReports {
       : files_(files), workers_(workers), max_waiting_(max_waiting) {}
 
   // kBusy when too many wait.
-  void add(const control::ReportSize& report, Done<void> done);
+  void add(control::ReportSize report, Done<void> done);
 
  private:
   struct Waiting {
     control::ReportSize report;
+    std::shared_ptr<void> uncut;  // as long as it waits
     Done<void> done;
   };
 

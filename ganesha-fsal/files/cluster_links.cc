@@ -16,6 +16,17 @@ bool NamespaceSizes::written_again(const control::ReportSize& report) {
          names_.written_again(report.object.fileid, report.end);
 }
 
+// What it tells of may be what is cut. It is not refused: a client that waits for its write does
+// not return its layout, which a cut waits for.
+std::shared_ptr<void> NamespaceSizes::arrived(control::ReportSize& report) {
+  if (report.object.fsid != names_.superblock().fsid) return nullptr;
+  auto reported = enter_reported(files_, report.object.fileid);
+  if (reported) return std::make_shared<Reported>(std::move(*reported));
+  report.end = 0;
+  FileTable::Changing(files_, report.object.fileid)->size.doubt = files_.number();
+  return nullptr;
+}
+
 Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
   std::vector<Growth> growths;
   growths.reserve(reports.size());

@@ -35,6 +35,11 @@ void LearningKind::end(FileTable& table, FileId file) {
   --record->phase.learning;
 }
 
+void ReportedKind::end(FileTable& table, FileId file) {
+  const FileTable::Changing record(table, file);
+  --record->phase.reported;
+}
+
 void AloneKind::end(FileTable& table, FileId file) {
   const FileTable::Changing record(table, file);
   record->phase.alone = Phase::Alone::kNobody;
@@ -54,6 +59,15 @@ Result<Learning> enter_learning(FileTable& table, FileId file) {
   return Learning(table, file);
 }
 
+Result<Reported> enter_reported(FileTable& table, FileId file) {
+  const FileTable::Changing record(table, file);
+  if (record->phase.alone == Phase::Alone::kCutting || record->phase.uncut) {
+    return fail(Errc::kBusy, "the file is being truncated");
+  }
+  ++record->phase.reported;
+  return Reported(table, file);
+}
+
 Result<Alone> be_alone(FileTable& table, FileId file, Phase::Alone why, Clock::time_point until,
                        IfAlone others) {
   bool ended = false;
@@ -61,7 +75,7 @@ Result<Alone> be_alone(FileTable& table, FileId file, Phase::Alone why, Clock::t
     FileTable::Changing record(table, file);
     auto free = record->phase.check_not_alone();
     if (!free && others == IfAlone::kRefuse) return pass(free);
-    const bool waits = !free || record->phase.shared();
+    const bool waits = !free || record->phase.keeps_waiting(why);
     if (waits && until != kDoNotWait && !WaitLimit::may_wait()) {
       return fail(Errc::kBusy, "too many requests wait for data servers");
     }
@@ -70,7 +84,8 @@ Result<Alone> be_alone(FileTable& table, FileId file, Phase::Alone why, Clock::t
       return fail(Errc::kBusy, record->phase.check_not_alone().error().text);
     }
     record->phase.alone = why;  // from here on nothing new begins
-    ended = record.wait_until(until, [](const FileState& state) { return !state.phase.shared(); });
+    ended = record.wait_until(
+        until, [why](const FileState& state) { return !state.phase.keeps_waiting(why); });
   }
   Alone alone(table, file);
   if (!ended) return fail(Errc::kBusy, "the file is being written, or its size learned");

@@ -10,6 +10,9 @@
 // made, nobody writes or learns; who is to make it is alone. The same holds of an inline file whose
 // bytes are on their way to its objects (`growing`).
 //
+// What data servers report of writes goes on in all phases, and only a cut waits for what was
+// reported before it.
+//
 // Threading: any thread. be_alone() waits, the others do not.
 //
 // Invariants:
@@ -33,13 +36,19 @@ struct Phase {
 
   unsigned writing = 0;
   unsigned learning = 0;
+  unsigned reported = 0;         // reports of a file's end that are not noted yet
   Alone alone = Alone::kNobody;  // set before those who write or learn have ended
   bool uncut = false;            // a cut is pending
   bool growing = false;          // from before it has a map until its bytes are at its objects
 
   [[nodiscard]] bool is_alone() const { return alone != Alone::kNobody; }
   [[nodiscard]] bool shared() const { return writing > 0 || learning > 0; }
-  [[nodiscard]] bool idle() const { return !shared() && !is_alone() && !uncut && !growing; }
+  [[nodiscard]] bool keeps_waiting(Alone why) const {
+    return shared() || (why == Alone::kCutting && reported > 0);
+  }
+  [[nodiscard]] bool idle() const {
+    return !shared() && reported == 0 && !is_alone() && !uncut && !growing;
+  }
   // kBusy while somebody is alone with the file; while a cut is pending, or it grows.
   [[nodiscard]] Result<> check_not_alone() const;
   [[nodiscard]] Result<> check_open() const;
@@ -68,17 +77,24 @@ struct WritingKind {
 struct LearningKind {
   static void end(FileTable& table, FileId file);
 };
+struct ReportedKind {
+  static void end(FileTable& table, FileId file);
+};
 struct AloneKind {
   static void end(FileTable& table, FileId file);
 };
 using Writing = PhaseGuard<WritingKind>;
 using Learning = PhaseGuard<LearningKind>;
+using Reported = PhaseGuard<ReportedKind>;
 using Alone = PhaseGuard<AloneKind>;
 
 // Both are kBusy while somebody is alone with the file, a cut is pending, or it grows. A map that
 // is read after this gets no further copy as long as the guard lives.
 [[nodiscard]] Result<Writing> enter_writing(FileTable& table, FileId file);
 [[nodiscard]] Result<Learning> enter_learning(FileTable& table, FileId file);
+
+// kBusy while the file is being cut, or a cut is pending.
+[[nodiscard]] Result<Reported> enter_reported(FileTable& table, FileId file);
 
 // What to do when somebody else is alone with the file.
 enum class IfAlone : std::uint8_t { kWait, kRefuse };

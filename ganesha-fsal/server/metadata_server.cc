@@ -116,7 +116,7 @@ Result<> MetadataServer::open_names() {
   names_ = std::move(*names);
   keep_maps(files_, *names_);
   store_id_ = first_bytes(names_->superblock().cluster_uuid);
-  sizes_ = std::make_unique<NamespaceSizes>(*names_, environment_.invalidate_attributes);
+  sizes_ = std::make_unique<NamespaceSizes>(*names_, files_, environment_.invalidate_attributes);
   removal_source_ = std::make_unique<NamespaceRemovals>(*names_);
   return {};
 }

@@ -25,7 +25,7 @@ class ScriptedSizes final : public ds::SizeAuthority {
     if (error) return done(fail(*error));
     done(file_size);
   }
-  void report(const layout::ObjectId& /*object*/, std::uint64_t end, std::int64_t /*mtime_ns*/,
+  void report(const layout::Handle& /*by*/, std::uint64_t end, std::int64_t /*mtime_ns*/,
               Done<void> done) override {
     if (error) return done(fail(*error));
     reports.push_back(end);

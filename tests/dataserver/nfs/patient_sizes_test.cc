@@ -2,14 +2,19 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <deque>
+#include <map>
+#include <memory>
 #include <optional>
 
+#include "dataserver/store/disk.h"
 #include "tests/dataserver/io_thread.h"
+#include "tests/dataserver/temp_folder.h"
 
 namespace weft::ds {
 namespace {
 
 using test::IoThread;
+using test::TempFolder;
 using namespace std::chrono_literals;
 
 constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
@@ -25,7 +30,7 @@ class HeldSizes final : public SizeAuthority {
   void query(const layout::ObjectId& /*object*/, Done<std::uint64_t> done) override {
     queries.push_back(std::move(done));
   }
-  void report(const layout::ObjectId& /*object*/, std::uint64_t end, std::int64_t mtime_ns,
+  void report(const layout::Handle& /*by*/, std::uint64_t end, std::int64_t mtime_ns,
               Done<void> done) override {
     reports.push_back({end, mtime_ns, std::move(done)});
   }
@@ -38,6 +43,23 @@ class HeldSizes final : public SizeAuthority {
   std::deque<Told> reports;
 };
 
+struct Gate {
+  TempFolder folder;
+  OwnedFd directory = open_directory(folder.path()).value();
+  std::unique_ptr<FenceTable> fences = std::move(FenceTable::open(directory.get()).value());
+  HandleGate gate{std::make_shared<rpc::peer::Keyring>(rpc::peer::ClusterKey{{std::byte{1}}}), 1,
+                  *fences};
+};
+
+// A right to write.
+layout::Handle handle(std::uint64_t client, std::uint32_t epoch = 1) {
+  return {.access = layout::Access::kReadWrite,
+          .object = kObject,
+          .client_id = client,
+          .object_epoch = epoch,
+          .client_epoch = 1};
+}
+
 struct Asked {
   Asked(PatientSizes& sizes, const layout::ObjectId& object) {
     sizes.query(object, [this](Result<std::uint64_t> got) { size = std::move(got); });
@@ -49,8 +71,9 @@ struct Asked {
 TEST_CASE("who asks while a query is under way is answered by the next one") {
   IoThread thread;
   HeldSizes source;
+  Gate gate;
   ManualClock clock;
-  PatientSizes sizes(source, {&thread.ring()}, clock, {});
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock, {});
   const Asked first(sizes, kObject);
   const Asked second(sizes, kObject);
   const Asked third(sizes, kObject);
@@ -72,8 +95,10 @@ TEST_CASE("who asks while a query is under way is answered by the next one") {
 TEST_CASE("an unreachable source is asked again, until the deadline") {
   IoThread thread;
   HeldSizes source;
+  Gate gate;
   ManualClock clock;
-  PatientSizes sizes(source, {&thread.ring()}, clock, {.deadline = 1000ms, .retry_after = 1ms});
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock,
+                     {.deadline = 1000ms, .retry_after = 1ms});
   const Asked early(sizes, kObject);
   source.answer(fail(Errc::kUnreachable));
   REQUIRE(thread.run_until([&] { return !source.queries.empty(); }));
@@ -95,9 +120,10 @@ TEST_CASE("an unreachable source is asked again, until the deadline") {
 TEST_CASE("nobody waits for a source that there is no hope of reaching") {
   IoThread thread;
   HeldSizes source;
+  Gate gate;
   ManualClock clock;
   bool hopeless = false;
-  PatientSizes sizes(source, {&thread.ring()}, clock,
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock,
                      {.retry_after = 1ms, .hopeless = [&] { return hopeless; }});
   const Asked first(sizes, kObject);
   const Asked joins(sizes, kObject);
@@ -123,8 +149,9 @@ TEST_CASE("nobody waits for a source that there is no hope of reaching") {
 TEST_CASE("a final error is passed on at once, and too many waiters are refused") {
   IoThread thread;
   HeldSizes source;
+  Gate gate;
   ManualClock clock;
-  PatientSizes sizes(source, {&thread.ring()}, clock, {.max_waiting = 2});
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock, {.max_waiting = 2});
   const Asked first(sizes, kObject);
   const Asked second(sizes, kObject);
   const Asked third(sizes, kObject);
@@ -140,13 +167,14 @@ TEST_CASE("a final error is passed on at once, and too many waiters are refused"
 TEST_CASE("reports that wait go as one, with the largest end") {
   IoThread thread;
   HeldSizes source;
+  Gate gate;
   ManualClock clock;
-  PatientSizes sizes(source, {&thread.ring()}, clock, {});
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock, {});
   int told = 0;
   const auto count = [&](Result<> result) { told += result ? 1 : 0; };
-  sizes.report(kObject, 100, 1, count);
-  sizes.report(kObject, 500, 2, count);
-  sizes.report(kObject, 300, 3, count);
+  sizes.report(handle(5), 100, 1, count);
+  sizes.report(handle(5), 500, 2, count);
+  sizes.report(handle(5), 300, 3, count);
   REQUIRE(source.reports.size() == 1);
   CHECK(source.reports.front().end == 100);
   source.reports.front().done({});
@@ -160,6 +188,69 @@ TEST_CASE("reports that wait go as one, with the largest end") {
   source.reports.pop_front();
   thread.poll();
   CHECK(told == 3);
+}
+
+// The metadata server has a file cut, and written by others, once its fence is answered.
+TEST_CASE("no report is sent for who has been fenced while it waited") {
+  IoThread thread;
+  HeldSizes source;
+  Gate gate;
+  ManualClock clock;
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock, {.retry_after = 1ms});
+  std::map<std::uint64_t, Result<>> told;
+  const auto report = [&](std::uint64_t client, std::uint64_t end) {
+    sizes.report(handle(client), end, 1,
+                 [&told, client](Result<> result) { told.emplace(client, std::move(result)); });
+  };
+  const auto answer = [&](Result<> result) {
+    auto done = std::move(source.reports.front().done);
+    source.reports.pop_front();
+    done(std::move(result));
+    thread.poll();
+  };
+  report(5, 100);
+  report(6, 900);
+  report(7, 300);
+  SECTION("behind another's") {
+    REQUIRE(gate.fences->raise(std::vector<Fence>{{std::uint64_t{6}, 2}}));
+    answer({});
+  }
+  SECTION("to be sent again") {
+    answer({});
+    REQUIRE(source.reports.size() == 1);
+    CHECK(source.reports.front().end == 900);
+    answer(fail(Errc::kBusy));
+    REQUIRE(gate.fences->raise(std::vector<Fence>{{std::uint64_t{6}, 2}}));
+    REQUIRE(thread.run_until([&] { return !source.reports.empty(); }));
+  }
+  CHECK(told.at(5));
+  REQUIRE(source.reports.size() == 1);
+  CHECK(source.reports.front().end == 300);
+  REQUIRE(told.contains(6));
+  CHECK(told.at(6).error() == Errc::kFenced);
+  CHECK_FALSE(told.contains(7));
+  answer({});
+  CHECK(told.at(7));
+}
+
+TEST_CASE("a round ends when all who wait have been fenced") {
+  IoThread thread;
+  HeldSizes source;
+  Gate gate;
+  ManualClock clock;
+  PatientSizes sizes(source, gate.gate, {&thread.ring()}, clock, {.retry_after = 1ms});
+  std::optional<Result<>> told;
+  sizes.report(handle(5), 100, 1, [&](Result<> result) { told = std::move(result); });
+  REQUIRE(gate.fences->raise(std::vector<Fence>{{kObject, 2}}));
+  source.reports.front().done(fail(Errc::kBusy));
+  source.reports.clear();
+  REQUIRE(thread.run_until([&] { return told.has_value() || !source.reports.empty(); }));
+  CHECK(source.reports.empty());
+  REQUIRE(told);
+  CHECK(told->error() == Errc::kFenced);
+  sizes.report(handle(5, 2), 400, 1, [](const Result<>&) {});
+  REQUIRE(source.reports.size() == 1);
+  CHECK(source.reports.front().end == 400);
 }
 
 }  // namespace

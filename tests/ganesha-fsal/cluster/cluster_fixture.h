@@ -36,6 +36,7 @@ struct Sizes : FileSizes {
     asked += 1;
     return again;
   }
+  std::shared_ptr<void> arrived(control::ReportSize& /*report*/) override { return nullptr; }
   std::atomic<bool> again = false;
   std::atomic<int> asked = 0;
 };

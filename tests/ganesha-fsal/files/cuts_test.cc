@@ -3,6 +3,7 @@
 #include <future>
 #include <thread>
 
+#include "ganesha-fsal/files/cluster_links.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
@@ -57,6 +58,11 @@ struct CutsTest : ServerTest {
     AttributeChange change;
     change.size = size;
     return server->data().set_attributes(kSuperuser, f, change, client);
+  }
+  // What a data server tells of a stable write.
+  Result<> report(std::uint64_t end) {
+    const control::ReportSize told{names->object_of(f, **names->layout(f)), end, 0};
+    return await<void>([&](Done<void> done) { holder->client().call(told, 5s, std::move(done)); });
   }
   // The client has been told to try again, and the cut is still to be made.
   void fail_to_cut(std::uint64_t size, ClientId client) {
@@ -201,6 +207,60 @@ TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not meet a truncate of its clien
   holder->let_go(0);
   REQUIRE(cut.get());
   REQUIRE(server->data().commit({.id = f, .end = 5000}, kOwn));
+  CHECK(attributes(f).size == 10);
+}
+
+TEST_CASE_METHOD(CutsTest, "a report of a write does not make longer what is being cut") {
+  SECTION("while it is cut") {
+    hold_cuts(true);
+    auto cut = begin([&] { return truncate(10, kOwn).has_value(); });
+    await_cut();
+    CHECK(report(5000));
+    CHECK(attributes(f).size == 10);
+    hold_cuts(false);
+    holder->let_go(0);
+    CHECK(cut.get());
+  }
+  SECTION("or when that has failed") {
+    fail_to_cut(10, kOwn);
+    CHECK(report(5000));
+    CHECK(attributes(f).size == 10);
+    server->data().catch_up();
+  }
+  CHECK(server->data().size_known(f));
+  CHECK(attributes(f).size == 10);
+}
+
+TEST_CASE_METHOD(CutsTest, "what is written behind a cut, and reported before its end, counts") {
+  hold_cuts(true);
+  auto cut = begin([&] { return truncate(10, kOwn).has_value(); });
+  await_cut();
+  CHECK(report(3000));
+  hold_cuts(false);
+  holder->let_go(0);
+  CHECK(cut.get());
+  write_under_layout(3000);
+  CHECK(server->data().size_known(f));
+  CHECK(attributes(f).size == 3000);
+}
+
+// It came before the fence of its client was answered, and so before what others do with the file.
+TEST_CASE_METHOD(CutsTest, "a file is not cut between a report of it and that it is noted") {
+  NamespaceSizes sizes(*names, server->files(), [](FileId) {});
+  control::ReportSize told{names->object_of(f, **names->layout(f)), 7000, 0};
+  auto uncut = sizes.arrived(told);
+  CHECK(told.end == 7000);
+  const auto alone = [&](Phase::Alone why) {
+    return be_alone(server->files(), f, why, kDoNotWait).has_value();
+  };
+  CHECK_FALSE(alone(Phase::Alone::kCutting));
+  CHECK(alone(Phase::Alone::kMoving));  // which is of no concern to it
+  auto cut = begin([&] { return truncate(10, kOther).has_value(); });
+  CHECK(cut.wait_for(100ms) == std::future_status::timeout);
+  CHECK(sizes.grow(std::span(&told, 1)));
+  CHECK(attributes(f).size == 7000);
+  uncut.reset();
+  CHECK(cut.get());
   CHECK(attributes(f).size == 10);
 }
 

@@ -50,7 +50,7 @@ class HeldStore final : public KvStore {
 };
 
 struct Fixture {
-  Fixture() : names(Namespace::open(store, {}).value()), sizes(*names, [](FileId) {}) {
+  Fixture() : names(Namespace::open(store, {}).value()), sizes(*names, files, [](FileId) {}) {
     Cluster::Config config;
     config.listen = layout::make_address("127.0.0.1", 0).value();
     config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
@@ -65,6 +65,7 @@ struct Fixture {
 
   HeldStore store;
   std::unique_ptr<Namespace> names;
+  FileTable files;
   NamespaceSizes sizes;
   std::unique_ptr<Cluster> cluster;
   std::optional<DsFencer> fencer;
