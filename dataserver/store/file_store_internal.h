@@ -50,6 +50,7 @@ struct FileStore::WriteOp {
   Stability wanted = Stability::kUnstable;
   Done<WriteResult> done;
   WriteVerifier verifier = 0;
+  std::uint32_t losses = 0;  // of the file before
   std::uint64_t total = 0;
   std::uint64_t written = 0;
   std::vector<iovec> vectors;

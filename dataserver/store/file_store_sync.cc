@@ -72,6 +72,7 @@ void FileStore::run_sync(FilePtr file) {
   auto on_result = [this, file, waiters = std::move(waiters)](int result) mutable {
     if (result == 0 && options_.faults != nullptr) result = -options_.faults->sync_error(file->id);
     if (result < 0) {
+      file->losses.fetch_add(1);
       auto failed = disk_failed(-result, "fdatasync " + layout::to_string(file->id));
       // The data may be lost, for whatever reason.
       if (failed.error() == Errc::kBusy) failed.error().code = Errc::kIo;

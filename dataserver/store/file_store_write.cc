@@ -52,6 +52,7 @@ void FileStore::write(StoreWrite what, Done<WriteResult> done) {
 
 void FileStore::write_file(std::unique_ptr<WriteOp> op) {
   op->verifier = verifier_.load();
+  op->losses = op->file->losses.load();
   if (!op->piped.empty()) return write_spliced(std::move(op));
   op->vectors = vectors_of(op->data);
   if (op->vectors.empty()) return finish_write(std::move(op));
@@ -169,6 +170,10 @@ void FileStore::finish_write(std::unique_ptr<WriteOp> op) {
   const FilePtr file = op->file;
   sync(file, [op = std::move(op), result](const Result<>& synced) mutable {
     if (!synced) return op->done(std::unexpected(synced.error()));
+    // One before it may have failed with these bytes, which the kernel then takes for clean.
+    if (op->file->losses.load() != op->losses) {
+      return op->done(fail(Errc::kIo, "an earlier sync may have lost what was written"));
+    }
     op->done(result);
   });
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -34,6 +35,7 @@ struct ObjectFile {
   OwnedFd direct;  // O_DIRECT; only in direct mode; set before the file is shared
 
   std::atomic<bool> unsynced{false};
+  std::atomic<std::uint32_t> losses{0};     // how many syncs of its bytes have failed
   std::atomic<bool> entry_unsynced{false};  // its directory entry may not survive a crash
   // Found, after an unclean end, as a process before this one left it: its directory entry may not
   // survive a crash either, but nothing was promised of it yet.

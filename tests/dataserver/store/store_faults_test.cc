@@ -79,6 +79,22 @@ TEST_CASE("commits that waited for the one that failed do not hide it") {
   for (const auto& answer : answers) CHECK((!answer || *answer != before));
 }
 
+// Its own sync has nothing to write, and succeeds.
+TEST_CASE("a stable write whose bytes an earlier sync has lost is an error") {
+  Rig rig;
+  REQUIRE(rig.runner->write(kObject, 0, "lost"));
+  rig.disk.on_sync = EIO;
+  std::optional<Result<WriteVerifier>> committed;
+  rig.runner->store().commit(kObject,
+                             [&](Result<WriteVerifier> verifier) { committed = verifier; });
+  REQUIRE_FALSE(committed);  // it is under way
+  const auto written = rig.runner->write(kObject, 0, "kept", Stability::kFileSync);
+  REQUIRE(committed);
+  CHECK(committed->error() == Errc::kIo);
+  REQUIRE_FALSE(written);
+  CHECK(written.error() == Errc::kIo);
+}
+
 TEST_CASE("being short of something is not a broken disk, and a disk's time-out is one") {
   Rig rig;
   const auto before = rig.runner->write(kObject, 0, "kept").value().verifier;
