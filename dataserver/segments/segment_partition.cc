@@ -69,6 +69,7 @@ void SegmentPartition::read(std::uint64_t number, const Buffer& memory, Done<voi
 }
 
 Task<Result<>> SegmentPartition::write_file(ObjectId file, const Buffer& bytes) {
+  const WriteVerifier before = files_.verifier();
   for (std::uint64_t at = 0; at < bytes.size(); at += kPiece) {
     std::vector<Buffer> data;
     data.push_back(part(bytes, at, std::min<std::uint64_t>(kPiece, bytes.size() - at)));
@@ -77,7 +78,6 @@ Task<Result<>> SegmentPartition::write_file(ObjectId file, const Buffer& bytes) 
     });
     if (!written) co_return pass(written);
   }
-  const WriteVerifier before = files_.verifier();
   auto committed = co_await call<Result<WriteVerifier>>(
       [&](auto done) { files_.commit(file, std::move(done)); });
   if (!committed) co_return pass(committed);
