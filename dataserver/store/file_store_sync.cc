@@ -73,6 +73,9 @@ void FileStore::run_sync(FilePtr file) {
     if (result == 0 && options_.faults != nullptr) result = -options_.faults->sync_error(file->id);
     if (result < 0) {
       file->losses.fetch_add(1);
+      // What was written past the page cache is read as if it were on the disk, and is when a later
+      // flush succeeds: there must be one, before it is taken for equal to what others have.
+      if (options_.mode == IoMode::kDirect) file->unsynced.store(true);
       auto failed = disk_failed(-result, "fdatasync " + layout::to_string(file->id));
       // The data may be lost, for whatever reason.
       if (failed.error() == Errc::kBusy) failed.error().code = Errc::kIo;

@@ -227,6 +227,9 @@ void before_resize(const std::shared_ptr<Node>& node, std::uint64_t size) {
 }
 
 void written_back(const std::shared_ptr<Node>& node, bool data_only, bool failed) {
+  // What the kernel has written past its page cache it cannot give up: the device has it, and the
+  // next flush is for it, too.
+  if (failed && node->direct) return;
   if (!data_only || node->journaled > 0 || node->size != node->durable_size) {
     commit(*node->life);
   }

@@ -45,6 +45,7 @@ struct Node {
   Life* life = nullptr;
   std::uint64_t id = 0;  // counts up in a life, so that it is the same in each run
   bool folder = false;
+  bool direct = false;                            // opened past the page cache, by any
   std::pair<std::uint64_t, std::uint64_t> inode;  // device and number of the real file
   bool bare = false;  // a folder that the real file system does not have (bare_folders.h)
   std::shared_ptr<Node> parent;  // of folders: what it is in, null for the root, and as what

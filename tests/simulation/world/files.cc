@@ -64,7 +64,8 @@ void created(const Where& at, int folder, const char* path) {
   journal_new(at, node);
 }
 
-// The disk reads what it overwrites by another descriptor; direct I/O is the same to it.
+// The disk reads what it overwrites by another descriptor; direct I/O is the same to it but for
+// syncs that fail.
 int real_flags(int flags) { return flags & ~(O_DIRECT | O_TRUNC); }
 
 int open_known(const NodePtr& node, int folder, const char* path, int flags, mode_t mode) {
@@ -72,6 +73,7 @@ int open_known(const NodePtr& node, int folder, const char* path, int flags, mod
     return disk::open_bare(node);
   }
   if (node->bare) disk::make_real(node);  // refuses to be written
+  if ((flags & O_DIRECT) != 0) node->direct = true;
   const int fd = WEFT_REAL(openat)(folder, path, real_flags(flags), mode);
   if (fd < 0 || (flags & O_TRUNC) == 0 || (flags & O_ACCMODE) == O_RDONLY) return fd;
   if (!node->life->over && node->life->nodes.contains(node->id)) disk::before_resize(node, 0);
