@@ -77,7 +77,7 @@ struct FileState {
   // A record in the journal is to stay, or there is none.
   [[nodiscard]] bool record_needed() const {
     return !journal.recorded || journal.ending || journal.pins > 0 || !journal.settled() ||
-           layouts.written() || !unstable.idle() || owes();
+           layouts.written() || !unstable.idle() || owes() || size.doubt != 0;
   }
   // From when on; kNever: nothing of that kind is to be done.
   [[nodiscard]] Clock::time_point due(Due what) const {

@@ -138,9 +138,12 @@ nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutretu
   if (arg->circumstance == circumstance_revoke) {
     layouts.revoke(handle.file, client, "lease or backchannel lost");
   } else {
+    // Who closes in order returns it ahead of the CLOSE. One that CLOSE finds was dropped, and
+    // perhaps a LAYOUTCOMMIT with it.
+    const bool forgotten =
+        arg->circumstance == circumstance_forgotten || arg->circumstance == circumstance_roc;
     this_export().server().data().layout_ended(handle.file, client,
-                                               to_access(arg->cur_segment.io_mode),
-                                               arg->circumstance == circumstance_forgotten);
+                                               to_access(arg->cur_segment.io_mode), forgotten);
   }
   return NFS4_OK;
 }

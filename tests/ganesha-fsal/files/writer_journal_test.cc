@@ -111,6 +111,17 @@ TEST_CASE_METHOD(Fixture, "a record stays while the file's size is in doubt") {
   CHECK(journal->size() == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "a record stays while nobody has learned how far the file goes") {
+  grant();
+  FileTable::Changing(*files, f)->size.doubt = 1;
+  give_back(*files);
+  pass(seconds(60));
+  CHECK(recorded() == 1);  // of a data server that is away, and this one may be started anew
+  FileTable::Changing(*files, f)->size.doubt = 0;
+  pass(seconds(5));
+  CHECK(recorded() == 0);
+}
+
 TEST_CASE_METHOD(Fixture, "what fails to settle is tried again, not at once") {
   grant();
   journal->doubt(f);
