@@ -80,7 +80,7 @@ Task<Result<bool>> MemberRoom::fits(unsigned member, std::uint64_t length) {
     auto removed = co_await call<Result<>>(
         [&](auto done) { members_[member]->remove(object, std::move(done)); });
     if (!given) co_return pass(given);
-    if (!removed) co_return pass(removed);
+    if (!removed && !(removed.error() == Errc::kNotFound)) co_return pass(removed);
     (given->size >= asked ? place.fits : place.exceeds).store(asked);
   }
   co_return length <= place.fits.load();

@@ -130,9 +130,10 @@ void Client::Impl::on_resolved(std::uint64_t attempt, const tcp::resolver::resul
   // All are tried within an attempt, if they refuse it. One that does not answer takes all its
   // time, so that the next attempt begins with another.
   std::vector<tcp::endpoint> in_turn(found.begin(), found.end());
-  std::ranges::rotate(
-      in_turn, in_turn.begin() +
-                   static_cast<std::ptrdiff_t>(failed_ % std::max<std::size_t>(1, found.size())));
+  if (!in_turn.empty()) {
+    const auto first = static_cast<std::ptrdiff_t>(failed_ % in_turn.size());
+    std::ranges::rotate(in_turn, in_turn.begin() + first);
+  }
   socket_ = tcp::socket(io_->context());
   boost::asio::async_connect(
       socket_, in_turn, [this, attempt](const error_code& error, const tcp::endpoint&) {

@@ -169,6 +169,30 @@ TEST_CASE("the data server dies while a member goes or is out", "[parity]") {
   run_seeds(100, false, Out::kDuring);
 }
 
+// An object of two chunks, the log without a word of it, and the member that has one of them out.
+static void lose_member(ParityRig& rig, const std::string& content, unsigned chunk) {
+  rig.options.patience = 20ms;
+  rig.restart();
+  REQUIRE(rig.whole());
+  REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
+  REQUIRE(rig.commit(kObject));
+  rig.member[rig.options.geometry.data_member(0, chunk)]->failing = true;
+  REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
+  REQUIRE(rig.degraded());
+  rig.restart();
+  REQUIRE(rig.degraded());
+}
+
+// The data server has died. The next one recovers, and dies at so many writes if it takes them.
+static void recover_until(ParityRig& rig, std::uint64_t writes) {
+  rig.close();
+  rig.power.on = true;
+  rig.power.cut_after = writes;
+  rig.open();
+  static_cast<void>(rig.eventually(
+      [&] { return !rig.power.on || rig.view().state.load() == ds::GroupState::kDegraded; }));
+}
+
 // What recovery itself logs, and does not get done, the next one has to find.
 TEST_CASE("the data server dies in a cut without a member, and once more in recovery", "[parity]") {
   const std::string content = pattern(8192);
@@ -176,24 +200,10 @@ TEST_CASE("the data server dies in a cut without a member, and once more in reco
     for (std::uint64_t second = 1; second <= 30; ++second) {
       CAPTURE(first, second);
       ParityRig rig(3, 4096, 100 * first + second);
-      rig.options.patience = 20ms;
-      rig.restart();
-      REQUIRE(rig.whole());
-      REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
-      REQUIRE(rig.commit(kObject));
-      rig.member[rig.options.geometry.data_member(0, 0)]->failing = true;
-      REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
-      REQUIRE(rig.degraded());
-      rig.restart();  // nothing of that is in the log any more
-      REQUIRE(rig.degraded());
+      lose_member(rig, content, 0);
       rig.power.cut_after = first;
       static_cast<void>(rig.truncate(kObject, 4096));
-      rig.close();
-      rig.power.on = true;
-      rig.power.cut_after = second;
-      rig.open();
-      static_cast<void>(rig.eventually(
-          [&] { return !rig.power.on || rig.view().state.load() == ds::GroupState::kDegraded; }));
+      recover_until(rig, second);
       rig.restart();
       REQUIRE(rig.degraded());
       const std::string found = contents(rig);
@@ -210,24 +220,10 @@ TEST_CASE("the data server dies in a write without a member, its machine in reco
     for (std::uint64_t second = 1; second <= 20; ++second) {
       CAPTURE(first, second);
       ParityRig rig(3, 4096, 100 * first + second);
-      rig.options.patience = 20ms;
-      rig.restart();
-      REQUIRE(rig.whole());
-      REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
-      REQUIRE(rig.commit(kObject));
-      rig.member[rig.options.geometry.data_member(0, 1)]->failing = true;
-      REQUIRE(rig.write(kObject, 0, content, Stability::kFileSync));
-      REQUIRE(rig.degraded());
-      rig.restart();
-      REQUIRE(rig.degraded());
+      lose_member(rig, content, 1);
       rig.power.cut_after = first;
       static_cast<void>(rig.write(kObject, 0, std::string(4096, 'x'), Stability::kFileSync));
-      rig.close();
-      rig.power.on = true;
-      rig.power.cut_after = second;
-      rig.open();
-      static_cast<void>(rig.eventually(
-          [&] { return !rig.power.on || rig.view().state.load() == ds::GroupState::kDegraded; }));
+      recover_until(rig, second);
       rig.lose_power();
       REQUIRE(rig.degraded());
       CHECK(contents(rig).substr(4096) == content.substr(4096));
