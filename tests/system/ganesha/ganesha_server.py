@@ -196,9 +196,16 @@ class Ganesha:
         return self.wait_for_call("recall_any", after=before)[0]["status"]
 
     def grace_left_ms(self):
-        before = len(self.calls("grace_left"))
-        self.command("grace_left")
-        return self.wait_for_call("grace_left", after=before)[0]["ms"]
+        return self._told("grace_left")["ms"]
+
+    def allocated_bytes(self):
+        """What malloc has given out and did not get back, in all arenas."""
+        return self._told("allocated")["bytes"]
+
+    def _told(self, what):
+        before = len(self.calls(what))
+        self.command(what)
+        return self.wait_for_call(what, after=before)[0]
 
 
 def _free_port():

@@ -1,7 +1,7 @@
 """What becomes of a recall, by how its client takes it.
 
 These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md. None
-of them needs a patch of its own, but those of patches 0060, 0061 and 0066.
+of them needs a patch of its own, but those of patches 0060, 0061, 0066 and 0067.
 """
 
 import time
@@ -132,4 +132,14 @@ def test_0066_recalls_that_wait_for_a_slot_keep_nobody_waiting(server, client):
         took.append(time.monotonic() - began)
         server.command(f"recall 0 {const.UINT64_MAX} {const.IOMODE_ANY} {number}")
     assert max(took) < 0.3, took
+    healthy(server)
+
+
+def test_0067_results_that_nobody_asked_for_are_refused(server, client):
+    client.backchannel.surplus = 1000
+    for number in range(20):
+        handle, _, _ = granted(client, b"file%d" % number)
+        assert server.recall(cookie=number) == 0
+        recalled = client.backchannel.next_recall().stateid
+        client.call(put(handle), layout_ops.layoutreturn(recalled))
     healthy(server)

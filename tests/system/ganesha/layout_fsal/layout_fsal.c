@@ -13,6 +13,7 @@
 //   set NAME VALUE                       see struct settings
 //   grace                                begin a grace period, for the clients there are
 //   grace_left                           log how long it lasts yet, as "grace_left"
+//   allocated                            log the bytes malloc has given out, as "allocated"
 // The answer is "ok\n" or "error\n"; what became of a recall is logged as "recall", and
 // of a request to return some as "recall_any".
 //
@@ -20,6 +21,7 @@
 // last file is under a mutex.
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,7 +55,7 @@ static struct settings {
   _Atomic uint32_t preserve_unlinked;
   _Atomic uint32_t mds_threshold;         // 0: there is none
   _Atomic uint32_t getattrs_invalidates;  // an object's attributes change while they are asked for
-  _Atomic uint32_t getattrs_delay_ms;  // they are told after this long, each "getattrs"
+  _Atomic uint32_t getattrs_delay_ms;     // they are told after this long, each "getattrs"
   _Atomic uint32_t replies_wait;     // what makes names is waited for by replies, each "reply_wait"
   _Atomic uint32_t replies_held;     // while it is set
   _Atomic uint32_t replies_later;    // without a worker, each "reply_later"
@@ -548,6 +550,11 @@ static bool do_grace_left(void) {
   return true;
 }
 
+static bool do_allocated(void) {
+  record("{\"call\": \"allocated\", \"bytes\": %zu}", mallinfo2().uordblks);
+  return true;
+}
+
 static void* serve_commands(void* argument) {
   int listener = (int)(intptr_t)argument;
   for (;;) {
@@ -563,6 +570,7 @@ static void* serve_commands(void* argument) {
       if (strncmp(command, "set ", 4) == 0) ok = do_set(command + 4);
       if (strcmp(command, "grace") == 0) ok = do_grace();
       if (strcmp(command, "grace_left") == 0) ok = do_grace_left();
+      if (strcmp(command, "allocated") == 0) ok = do_allocated();
     }
     if (write(peer, ok ? "ok\n" : "error\n", ok ? 3 : 6) < 0) ok = false;
     close(peer);
