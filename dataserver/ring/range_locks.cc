@@ -42,7 +42,7 @@ void RangeLocks::Hold::release() {
 
 RangeLocks::Entry& RangeLocks::Ranges::add(std::unique_ptr<Entry> entry) {
   Entry* added = entry.get();
-  all.emplace(added, std::move(entry));
+  all.emplace(added->number, std::move(entry));
   const Cells of(added->range);
   if (of.many()) {
     wide.push_back(added);
@@ -63,7 +63,7 @@ void RangeLocks::Ranges::remove(Entry* entry) {
       if (found->second.empty()) cells.erase(found);
     }
   }
-  all.erase(entry);
+  all.erase(entry->number);
 }
 
 // Each once: in the first cell that both touch.
@@ -71,7 +71,7 @@ template <class Each>
 void RangeLocks::Ranges::overlapping(ByteRange range, Each each) {
   const Cells asked(range);
   if (asked.many()) {
-    for (const auto& [entry, owned] : all) {
+    for (const auto& [number, entry] : all) {
       if (entry->range.overlaps(range)) each(*entry);
     }
     return;

@@ -78,7 +78,7 @@ class RangeLocks {
   };
   // The ranges of an object.
   struct Ranges {
-    std::unordered_map<Entry*, std::unique_ptr<Entry>> all;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Entry>> all;  // by their numbers
     std::unordered_map<std::uint64_t, std::vector<Entry*>>
         cells;  // narrow ones, by the cells they touch
     std::vector<Entry*> wide;

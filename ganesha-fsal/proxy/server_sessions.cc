@@ -27,7 +27,15 @@ constexpr std::chrono::milliseconds kLook{200};
 
 }  // namespace
 
-struct ServerSessions::Attempt {
+struct ServerSessions::Attempt : Numbered {
+  Attempt(std::uint32_t to, MakeOps ops, Clock::time_point until, Done then,
+          boost::asio::any_io_executor on)
+      : ds_id(to),
+        make(std::move(ops)),
+        deadline(until),
+        done(std::move(then)),
+        timer(std::move(on)) {}
+
   std::uint32_t ds_id;
   MakeOps make;
   Clock::time_point deadline;
@@ -79,7 +87,7 @@ void ServerSessions::stop() {
   dialer_.reset();
   threads_.stop();
   // No I/O thread completes anything any more; a caller may still be inside call().
-  std::set<std::shared_ptr<Attempt>> left;
+  std::set<std::shared_ptr<Attempt>, InOrderMade> left;
   {
     const MutexLock lock(mutex_);
     left = std::exchange(under_way_, {});
@@ -207,9 +215,9 @@ bool ServerSessions::not_now(std::uint32_t ds_id, const layout::ObjectId& object
 
 void ServerSessions::call(std::uint32_t ds_id, MakeOps make, std::chrono::milliseconds timeout,
                           Done done, std::optional<layout::ObjectId> changes) {
-  auto attempt =
-      std::make_shared<Attempt>(ds_id, std::move(make), clock_.now() + timeout, std::move(done),
-                                boost::asio::steady_timer(threads_.context(0)), changes);
+  auto attempt = std::make_shared<Attempt>(ds_id, std::move(make), clock_.now() + timeout,
+                                           std::move(done), threads_.context(0).get_executor());
+  attempt->changes = changes;
   bool refused = false;
   bool watch_it = false;
   {

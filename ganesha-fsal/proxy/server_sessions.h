@@ -40,6 +40,7 @@
 #include "layout/object_id.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/clock.h"
+#include "rpc/base/in_order_made.h"
 #include "rpc/base/mutex.h"
 #include "rpc/nfs4/compound.h"
 #include "rpc/peer/keyring.h"
@@ -125,7 +126,7 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   mutable Mutex mutex_;
   std::map<std::uint32_t, Session> sessions_ WEFT_GUARDED_BY(mutex_);
   bool stopped_ WEFT_GUARDED_BY(mutex_) = false;
-  std::set<std::shared_ptr<Attempt>> under_way_
+  std::set<std::shared_ptr<Attempt>, InOrderMade> under_way_
       WEFT_GUARDED_BY(mutex_);                     // each is completed once, by finish() or stop()
   bool watching_ WEFT_GUARDED_BY(mutex_) = false;  // watch() runs, or will
 };

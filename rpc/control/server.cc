@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "rpc/base/in_order_made.h"
 #include "rpc/control/register_networks.h"
 #include "rpc/control/register_transports.h"
 #include "rpc/peer/connection.h"
@@ -63,7 +64,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   // A connection and what is known of who is behind it.
-  struct Peer {
+  struct Peer : Numbered {
     std::shared_ptr<Connection> connection;
     layout::NetAddress from;
     bool registering = false;
@@ -94,7 +95,7 @@ class Server::Impl : public std::enable_shared_from_this<Impl> {
   bool stopping_ = false;
   peer::Table<PeerPtr> registration_;  // the one request of who has no id yet
   peer::Table<std::uint32_t> requests_;
-  std::set<PeerPtr> peers_;
+  std::set<PeerPtr, InOrderMade> peers_;
   std::list<PeerPtr> strangers_;  // of these, the oldest first
   std::map<std::uint32_t, PeerPtr> registered_;
 };

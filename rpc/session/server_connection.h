@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "rpc/base/in_order_made.h"
 #include "rpc/nfs4/io_ops.h"
 #include "rpc/onc/rpc_header.h"
 #include "rpc/session/server_core.h"
@@ -27,6 +28,7 @@ struct ReceivedRecord {
 };
 
 class ServerConnection final : public ChannelUser,
+                               public Numbered,
                                public std::enable_shared_from_this<ServerConnection> {
  public:
   ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel, Via via);

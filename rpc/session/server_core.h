@@ -7,8 +7,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <unordered_set>
+#include <set>
 
+#include "rpc/base/in_order_made.h"
 #include "rpc/base/log_limit.h"
 #include "rpc/base/mutex.h"
 #include "rpc/session/client_table.h"
@@ -51,7 +52,7 @@ struct ServerCore {
 
   // The open connections, for draining: touched when one comes and goes, never per request.
   Mutex mutex;
-  std::unordered_set<std::shared_ptr<ServerConnection>> connections WEFT_GUARDED_BY(mutex);
+  std::set<std::shared_ptr<ServerConnection>, InOrderMade> connections WEFT_GUARDED_BY(mutex);
   std::move_only_function<void()> drained WEFT_GUARDED_BY(mutex);
   std::atomic<bool> draining{false};
 

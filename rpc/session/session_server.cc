@@ -16,7 +16,7 @@ SessionServer::SessionServer(SessionServerOptions options, OpHandler& handler, C
 SessionServer::~SessionServer() {
   // Connections left over own their channels, which own them: without threads nobody else will
   // part them.
-  std::unordered_set<std::shared_ptr<ServerConnection>> left;
+  std::set<std::shared_ptr<ServerConnection>, InOrderMade> left;
   {
     const MutexLock lock(impl_->mutex);
     left.swap(impl_->connections);
