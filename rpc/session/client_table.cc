@@ -46,14 +46,13 @@ std::string indexed(std::span<const std::byte> owner, bool by_rdma) {
 }  // namespace
 
 std::size_t ClientTable::IdHash::operator()(const nfs4::SessionId& id) const {
-  // The counter and the random half differ between sessions; the boot nonce does not.
-  std::uint64_t low = 0;
-  std::memcpy(&low, id.data() + 8, sizeof low);
-  return static_cast<std::size_t>(low * 0x9E3779B97F4A7C15ULL);
+  std::size_t low = 0;  // as random as the rest
+  std::memcpy(&low, id.data(), sizeof low);
+  return low;
 }
 
 ClientTable::ClientTable(const SessionServerOptions& options, Clock& clock, Random& random)
-    : options_(options), clock_(clock), random_(random), boot_nonce_(random.u64()) {
+    : options_(options), clock_(clock), random_(random) {
   WEFT_ASSERT(!options.server_major_id.empty());
 }
 
@@ -81,7 +80,9 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   if ((args.flags & nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0) {
     return update(confirmed, args, principal);
   }
-  if (confirmed != nullptr) {
+  // Who shows that it is that server is not kept out by who took its name.
+  const bool impostor = server && confirmed != nullptr && !confirmed->client->info.server;
+  if (confirmed != nullptr && !impostor) {
     if (confirmed->client->info.principal != principal) {
       // Two who claim one name: the first keeps it while its lease lasts.
       if (!expired(*confirmed)) return std::unexpected(Status::NFS4ERR_CLID_INUSE);
@@ -114,8 +115,10 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
   while (!has_room(server, host)) {
     if (!make_room(server, host)) return std::unexpected(Status::NFS4ERR_DELAY);
   }
-  // The high half differs between server processes, so that an id of a life before is stale.
-  const nfs4::ClientId id = (boot_nonce_ & 0xFFFFFFFF00000000ULL) | next_client_++;
+  // Who knew another's could make itself sessions, and get those there are: CREATE_SESSION is
+  // answered to whoever has the id, again when it is asked again.
+  nfs4::ClientId id = random_.u64();
+  while (id == 0 || records_.contains(id)) id = random_.u64();
   auto client = std::make_shared<ServerClient>();
   client->info = {.id = id,
                   .owner = printable(as_string(args.owner)),
@@ -392,10 +395,7 @@ void ClientTable::drop_record(nfs4::ClientId id) {
 
 nfs4::SessionId ClientTable::new_session_id() {
   nfs4::SessionId id;
-  const std::uint32_t counter = next_session_++;
-  std::memcpy(id.data(), &boot_nonce_, 8);
-  std::memcpy(id.data() + 8, &counter, 4);
-  random_.fill(std::span(id).subspan(12));  // so that ids cannot be guessed from one another
+  random_.fill(id);  // nobody can guess another's, as DESTROY_SESSION asks for nothing else
   return id;
 }
 

@@ -130,7 +130,6 @@ class ClientTable {
   const SessionServerOptions options_;
   Clock& clock_;
   Random& random_ WEFT_GUARDED_BY(mutex_);
-  const std::uint64_t boot_nonce_;
 
   mutable Mutex mutex_;
   Records records_ WEFT_GUARDED_BY(mutex_);
@@ -138,8 +137,6 @@ class ClientTable {
   std::map<std::string, nfs4::ClientId> unconfirmed_ WEFT_GUARDED_BY(mutex_);  // by owner
   std::unordered_map<nfs4::SessionId, std::shared_ptr<ServerSession>, IdHash> sessions_
       WEFT_GUARDED_BY(mutex_);
-  std::uint32_t next_client_ WEFT_GUARDED_BY(mutex_) = 1;
-  std::uint32_t next_session_ WEFT_GUARDED_BY(mutex_) = 1;
   Use clients_ WEFT_GUARDED_BY(mutex_);
   Use servers_ WEFT_GUARDED_BY(mutex_);
   std::map<std::string, Use> hosts_ WEFT_GUARDED_BY(mutex_);  // of clients

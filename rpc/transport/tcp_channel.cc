@@ -205,8 +205,11 @@ bool TcpChannel::deliver() {
     auto record = reader_.next();
     if (!record) {
       if (record.error() == Errc::kBusy) {
-        // The tick tries again; meanwhile TCP's window holds the peer back.
-        if (starved_since_ == TimePoint{}) starved_since_ = clock_.now();
+        // The tick tries again, soon; meanwhile TCP's window holds the peer back.
+        if (starved_since_ == TimePoint{}) {
+          starved_since_ = clock_.now();
+          start_timer();
+        }
       } else {
         fail_with(std::move(record.error()));
       }

@@ -210,6 +210,25 @@ TEST_CASE("ids of two servers, or of two lives of one, do not meet") {
   CHECK(sessions.size() == 50);
 }
 
+TEST_CASE("ids tell nothing about those of others") {
+  Table t;
+  std::uint64_t common = ~std::uint64_t{0};
+  nfs4::SessionId session_common;
+  std::ranges::fill(session_common, std::byte{0xFF});
+  const auto first = t.exchange("first", 1);
+  const auto first_session = t.create(first->client_id, first->sequence)->session;
+  for (int i = 0; i < 64; ++i) {
+    const auto id = t.exchange("client" + std::to_string(i), 1);
+    common &= ~(id->client_id ^ first->client_id);
+    const auto session = t.create(id->client_id, id->sequence)->session;
+    for (std::size_t at = 0; at < session.size(); ++at) {
+      session_common[at] &= ~(session[at] ^ first_session[at]);
+    }
+  }
+  CHECK(common == 0);
+  CHECK(std::ranges::all_of(session_common, [](std::byte b) { return b == std::byte{0}; }));
+}
+
 TEST_CASE("limits: clients, sessions of one, and kept replies of all") {
   auto options = Table::defaults();
   options.max_clients = 3;
@@ -312,6 +331,29 @@ TEST_CASE("servers have places of their own, and who is none does not end what t
   REQUIRE(again);
   REQUIRE(t.create(again->client_id, 1));
   CHECK(t.table.find(session->session) == nullptr);
+}
+
+TEST_CASE("who takes a server's name does not keep the server out") {
+  auto options = Table::defaults();
+  bool shows = false;
+  options.is_server = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
+  for (const nfs4::Verifier same : {1, 2}) {
+    Table t(options);
+    shows = false;
+    const auto impostor = t.exchange("partner", 1, "sys:1000");
+    const auto session = t.create(impostor->client_id, impostor->sequence, "sys:1000");
+    REQUIRE(session);
+    shows = true;
+    const auto partner = t.exchange("partner", same, same == 1 ? "sys:1000" : "sys:0");
+    REQUIRE(partner);
+    CHECK_FALSE(is_confirmed(*partner));
+    CHECK(t.table.find(session->session) != nullptr);  // until it is confirmed
+    const auto own =
+        t.create(partner->client_id, partner->sequence, same == 1 ? "sys:1000" : "sys:0");
+    REQUIRE(own);
+    CHECK(t.table.find(own->session)->client().info.server);
+    CHECK(t.table.find(session->session) == nullptr);
+  }
 }
 
 TEST_CASE("clients go when their leases end, however often that is looked at") {

@@ -412,6 +412,30 @@ TEST_CASE("with memory that is short a peer must make haste with what it holds m
   CHECK(echo.error() == Errc::kTimedOut);
 }
 
+TEST_CASE("a record that finds no memory is taken soon after there is some, not at the next tick") {
+  TcpServerOptions options;
+  options.limits.standing = Standing::kClient;
+  EchoServer echo(options);
+  RawSocket peer(echo.server.port());
+  const auto began = std::chrono::steady_clock::now();
+  constexpr int kTimes = 20;  // an ordinary tick is a second
+  for (int i = 1; i <= kTimes; ++i) {
+    std::this_thread::sleep_for(milliseconds(30));  // so that the next tick is an ordinary one
+    std::vector<Buffer> hog;
+    for (std::size_t size = std::size_t{16} << 20; size >= 4096; size /= 2) {
+      while (auto more = echo.pool.allocate(size)) hog.push_back(std::move(*more));
+    }
+    peer.record(std::vector<std::byte>(100'000));
+    std::this_thread::sleep_for(milliseconds(20));
+    CHECK(echo.records < i);
+    hog.clear();
+    for (int j = 0; j < 2'000 && echo.records < i; ++j)
+      std::this_thread::sleep_for(milliseconds(5));
+    CHECK(echo.records == i);
+  }
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(kTimes / 2));
+}
+
 // TCP's own pause over a far link that loses packets.
 TEST_CASE("with memory that is short a pause in a record is no end, and a longer one is") {
   TcpServerOptions options;
