@@ -262,6 +262,7 @@ Result<InodeAttributes> FileData::set_size(const Credentials& who, FileId file,
   if (changed->truncate) {
     if (auto done = cut(*changed->truncate); !done) {
       FileTable::Changing(parts_.files, file)->phase.uncut = true;
+      parts_.changed(file);  // the size is the new one; Ganesha keeps what it knew when this fails
       return failed(done);
     }
   }

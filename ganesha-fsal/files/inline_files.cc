@@ -170,7 +170,7 @@ Result<> FileData::leave_store(const LayoutRequest& request,
     if (!attributes) return failed(attributes);
     const bool new_while_busy =
         busy_ && attributes->size == 0 && request.access == layout::Access::kReadWrite;
-    if (attributes->size <= policy.inline_bytes && !new_while_busy) {
+    if (policy.inline_bytes > 0 && attributes->size <= policy.inline_bytes && !new_while_busy) {
       return fail(Errc::kLayoutUnavailable, "the file is inline");
     }
   }

@@ -134,6 +134,9 @@ nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutretu
   if (body != nullptr && arg->lo_type == LAYOUT4_FLEX_FILES) take_report(handle, body);
   if (arg->circumstance == circumstance_reclaim) return NFS4_OK;  // nothing is recorded of it
   if (!arg->dispose) return NFS4_OK;
+  // A server that stops lets clients go on writing, as one that dies does: the next one knows from
+  // the journal who may, and fences them when it must.
+  if (arg->circumstance == circumstance_revoke && nfs_rpc_stopping()) return NFS4_OK;
   const ClientId client = client_of(arg->fsal_seg_data);
   if (arg->circumstance == circumstance_revoke) {
     layouts.revoke(handle.file, client, "lease or backchannel lost");

@@ -57,6 +57,8 @@ fsal_status_t open_handle(Handle& handle, OpenState* state, fsal_openflags_t fla
 fsal_status_t close_handle(Handle& handle, OpenState& state) {
   if (state.flags == FSAL_O_CLOSED) return fsalstat(ERR_FSAL_NOT_OPENED, 0);
   drop_share(*handle.open, state);
+  // A server that stops closes what is open, but its clients go on with it at the next one.
+  if (nfs_rpc_stopping()) return kFsalOk;
   // Writes that were on their way under the old layout have arrived by now.
   if (state.reclaimed) this_export().server().data().relearn_size(handle.file);
   this_export().server().release(handle.file);
@@ -178,6 +180,7 @@ fsal_openflags_t status2(fsal_obj_handle* /*obj_hdl*/, state_t* state) { return 
 fsal_status_t close2(fsal_obj_handle* obj_hdl, state_t* state) {
   Handle& handle = mds::of(obj_hdl);
   if (state->state_type == STATE_TYPE_LAYOUT) {
+    if (nfs_rpc_stopping()) return kFsalOk;
     const state_owner_t* owner = state->state_owner;
     if (owner != nullptr) {
       this_export().server().layouts().dropped(handle.file,

@@ -57,7 +57,8 @@ def test_metadata_server_killed(faulty, when):
     client.run("echo after > /mnt/nfs/after && grep -x after /mnt/nfs/after", 60)
 
 
-def test_unlinked_file_that_is_open_survives_the_metadata_server(faulty):
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_unlinked_file_that_is_open_survives_the_metadata_server(faulty, end):
     """The server promises it at OPEN (RFC 8881 section 18.16.3, PRESERVE_UNLINKED), and the client
     leaves no .nfs file. After the last close nothing is left of it, at the data servers either."""
     client = faulty.client
@@ -88,7 +89,7 @@ os.rmdir("/mnt/nfs/dir")
         return sum(server["objects"] for server in weft(faulty, "ds", "list"))
 
     client.wait_event("unlinked")
-    faulty.mds.kill()
+    getattr(faulty.mds, end)()
     faulty.restart_mds()
     client.signal("restarted")
     client.wait_event("used", 120)

@@ -113,6 +113,19 @@ TEST_CASE_METHOD(CutsTest, "a cut that is made good twice at once cuts nothing w
   CHECK(grant(f, kOther, Access::kReadWrite));
 }
 
+TEST_CASE_METHOD(CutsTest, "a size whose cut has to wait is told to who asks") {
+  REQUIRE(grant(f, kOwn, Access::kReadWrite));
+  give_back(kOwn);
+  {
+    const std::lock_guard lock(mutex);
+    invalidated.clear();
+  }
+  fail_to_cut(10, kOwn);
+  CHECK(names->getattr(f)->size == 10);
+  const std::lock_guard lock(mutex);
+  CHECK(std::ranges::find(invalidated, f) != invalidated.end());
+}
+
 TEST_CASE_METHOD(CutsTest, "cuts that a data server does not answer keep nobody else waiting") {
   std::vector<FileId> files{f};
   for (const char* name : {"g", "h"}) {

@@ -75,6 +75,15 @@ TEST_CASE_METHOD(InlineFilesTest, "a file of a policy that says 0 is at its obje
   CHECK(grown() == 0);
 }
 
+TEST_CASE_METHOD(InlineFilesTest, "and its layout comes with the OPEN, whatever others are") {
+  REQUIRE(write(0, pattern(10, 1)));
+  REQUIRE(inlined());
+  policy.inline_bytes = 0;
+  const FileId g = file(kRootFileId, "g");
+  CHECK(server->data().grant({.file = g, .client = kClient, .max_bytes = 4096, .with_open = true},
+                             policy));
+}
+
 TEST_CASE_METHOD(InlineFilesTest, "a write beyond the limit brings all bytes to all copies") {
   const auto first = pattern(600, 1);
   const auto second = pattern(600, 2);
