@@ -81,6 +81,7 @@ void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
   parts_.store.read({.object = what.handle.object,
                      .offset = what.offset,
                      .count = what.count,
+                     .share = of_client ? PoolShare::kReplies : PoolShare::kServers,
                      .uncached = what.for_partner},
                     std::move(done));
 }

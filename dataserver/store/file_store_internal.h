@@ -33,7 +33,8 @@ struct FileStore::ReadOp {
   std::uint64_t offset = 0;
   std::uint32_t count = 0;  // clamped to the object's end
   Done<ReadResult> done;
-  Buffer room;            // of the caller, if it is to be read there
+  Buffer room;  // of the caller, if it is to be read there
+  PoolShare share = PoolShare::kServers;
   Buffer buffer;          // what is read into: all of the room, or memory of our own
   bool uncached = false;  // what the page cache has and the disk may not is not to be read
   std::size_t filled = 0;

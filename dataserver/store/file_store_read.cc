@@ -26,6 +26,7 @@ void FileStore::read(StoreRead what, Done<ReadResult> done) {
   op->offset = what.offset;
   op->count = what.count;
   op->room = std::move(what.room);
+  op->share = what.share;
   op->uncached = what.uncached;
   op->done = std::move(done);
   with_file(what.object, false, [this, op = std::move(op)](Result<FilePtr> file) mutable {
@@ -122,7 +123,7 @@ Result<> FileStore::find_memory(ReadOp& op, std::uint64_t first, std::uint64_t l
     op.buffer.truncate(size);
     return {};
   }
-  auto buffer = pool_.allocate(size);
+  auto buffer = weft::allocate(pool_, op.share, size);
   if (!buffer) return pass(buffer);
   op.buffer = std::move(*buffer);
   return {};

@@ -32,6 +32,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
 #include "rpc/base/piped_bytes.h"
+#include "rpc/base/standing.h"
 
 namespace weft::ds {
 
@@ -75,6 +76,8 @@ struct StoreRead {
   // if it begins at a page, best whole blocks of 4096 around the range. The payload is then one
   // slice of it, or nothing.
   Buffer room = {};
+  // The memory that the store finds is of this part of the pool, or kBusy.
+  PoolShare share = PoolShare::kServers;
   // Of what the disk has: no link answers from memory of its own, or keeps what is read. For who
   // looks whether the disk still has it.
   bool uncached = false;

@@ -123,6 +123,10 @@ Result<bool> RecordReader::judge(std::size_t size, bool last) {
     skipping_ = true;
     return true;
   }
+  if (glance == Glance::kTakeOfServer) {
+    share_ = PoolShare::kServers;
+    return true;
+  }
   if (glance == Glance::kTake || !stranger) {
     share_ = PoolShare::kClients;
     return true;
@@ -149,7 +153,7 @@ Result<> RecordReader::open_skipped(std::size_t size) {
 // Memory for a record that is still to come.
 Result<Buffer> RecordReader::allocate_body(std::size_t size) {
   const bool counts =
-      host_ != nullptr && standing_ != Standing::kServer && size > kStaging && is_short(pool_);
+      host_ != nullptr && share_ != PoolShare::kServers && size > kStaging && is_short(pool_);
   if (!counts) return allocate(pool_, share_, size);
   if (!take_of_share(*host_, pool_, size)) {
     return fail(Errc::kBusy, "the host holds its share of memory");

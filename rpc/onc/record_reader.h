@@ -49,9 +49,10 @@ using LocatePayload = std::size_t (*)(std::span<const std::byte> head);
 
 // What is to be done with a large record of a stranger or a client, by its first bytes.
 enum class Glance : std::uint8_t {
-  kTake,    // as a client's
-  kSkip,    // delivered as its head
-  kRefuse,  // ends a stranger's connection; of a client: as kTake
+  kTake,          // as a client's
+  kTakeOfServer,  // as a server's
+  kSkip,          // delivered as its head
+  kRefuse,        // ends a stranger's connection; of a client: as kTake
 };
 using LookAtHead = std::function<Glance(std::span<const std::byte> head, Standing of)>;
 

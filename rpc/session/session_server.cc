@@ -39,13 +39,18 @@ void SessionServer::serve(std::shared_ptr<Channel> channel, Via via) {
 
 // A client has shown its session, so that is not looked up: the table has a lock.
 Glance SessionServer::look_at(std::span<const std::byte> head, Standing of) const {
+  // A server that has lost its connection goes on with what was not answered, which may be large:
+  // its session, which nobody else knows, has shown before that it is a server.
+  Glance take = Glance::kTake;
   if (of == Standing::kStranger) {
     const auto session = nfs4::locate_session(head);
     if (!session) return Glance::kRefuse;
-    if (impl_->table.find(*session) == nullptr) return Glance::kSkip;
+    const auto found = impl_->table.find(*session);
+    if (found == nullptr) return Glance::kSkip;
+    if (found->client().info.server) take = Glance::kTakeOfServer;
   }
   const auto handle = nfs4::locate_handle(head);
-  return handle && !impl_->handler.genuine(*handle) ? Glance::kSkip : Glance::kTake;
+  return handle && !impl_->handler.genuine(*handle) ? Glance::kSkip : take;
 }
 
 void SessionServer::expire() { impl_->table.expire(); }

@@ -203,6 +203,7 @@ Result<PoolShare> ServerChannel::judge(const Incoming& incoming, bool& skipped) 
     return fail(Errc::kTooLarge, "a large call of a stranger");
   }
   skipped = glance == Glance::kSkip;
+  if (glance == Glance::kTakeOfServer) return PoolShare::kServers;
   return large && !skipped ? PoolShare::kClients : share_of(standing_);
 }
 
@@ -212,7 +213,7 @@ Result<> ServerChannel::prepare(const Incoming& incoming, PoolShare share, Call&
   const bool apart = call.skipped || incoming.bulk_at_end();
   const std::size_t size = apart ? incoming.message_bytes() : incoming.bytes();
   if (size < kLeastMessage) return fail(Errc::kProtocol, "a record without an RPC message");
-  if (place_.host != nullptr && standing_ != Standing::kServer && is_short(pool_)) {
+  if (place_.host != nullptr && share != PoolShare::kServers && is_short(pool_)) {
     call.hold = HostHold::take(place_.host, pool_, call.skipped ? size : incoming.bytes());
     if (!call.hold) return fail(Errc::kBusy, "the host holds its share of memory");
   }

@@ -311,7 +311,7 @@ TEST_CASE("small fragments do not make a large record of a stranger's") {
 }
 
 TEST_CASE("a stranger's large record is what its head shows") {
-  BufferPool pool(std::size_t{4} << 20);
+  BufferPool pool(std::size_t{16} << 20);
   Glance glance = Glance::kTake;
   std::size_t looked = 0;
   RecordReader reader(pool, {.standing = Standing::kStranger,
@@ -327,6 +327,22 @@ TEST_CASE("a stranger's large record is what its head shows") {
 
   SECTION("a client's") {
     auto got = feed(reader, wire, 5000);
+    REQUIRE(got);
+    REQUIRE(got->size() == 2);
+    CHECK(equal(got->front(), large));
+  }
+  SECTION("a server's, which finds memory that clients may not fill") {
+    std::vector<Buffer> most;
+    while (has_room(pool, PoolShare::kClients, 0)) {
+      most.push_back(pool.allocate(std::size_t{128} << 10).value());
+    }
+    CHECK(feed(reader, wire, 5000).error() == Errc::kBusy);
+    RecordReader again(pool, {.standing = Standing::kStranger,
+                              .look = [&](std::span<const std::byte> head, Standing) {
+                                looked = head.size();
+                                return Glance::kTakeOfServer;
+                              }});
+    auto got = feed(again, wire, 5000);
     REQUIRE(got);
     REQUIRE(got->size() == 2);
     CHECK(equal(got->front(), large));

@@ -497,6 +497,24 @@ TEST_CASE("too many running compounds hold back reading, and it goes on after") 
   CHECK(answers == 4);
 }
 
+TEST_CASE("a new connection's large record is a server's if its session is") {
+  bool server = false;
+  SessionServerOptions options = Wire::defaults();
+  options.is_server = [&server](const nfs4::ExchangeIdArgs&) { return server; };
+  Wire wire(1, options);
+  const auto glance = [&] {
+    Message call(Wire::call_header(++wire.xid));
+    nfs4::encode_compound(call, 1, Wire::list(wire.sequence(0, 1), Wire::put_fh("a")));
+    return wire.server.look_at(call.bytes().bytes(), Standing::kStranger);
+  };
+  CHECK(glance() == Glance::kSkip);  // nobody's
+  wire.establish();
+  CHECK(glance() == Glance::kTake);
+  server = true;
+  wire.establish("partner");
+  CHECK(glance() == Glance::kTakeOfServer);
+}
+
 TEST_CASE("strangers do not fill the log") {
   test::LogLines log;
   Wire wire;

@@ -111,8 +111,8 @@ class Wire {
   }
 
   // EXCHANGE_ID and CREATE_SESSION; `session` and `client_id` are set.
-  void establish() {
-    auto exchanged = ask(list(exchange_id()));
+  void establish(std::string_view owner = "client") {
+    auto exchanged = ask(list(exchange_id(owner)));
     auto* id = exchanged.get<nfs4::ExchangeIdOk>(0);
     REQUIRE(id != nullptr);
     client_id = id->client_id;
