@@ -108,7 +108,7 @@ class DsHandler final : public rpc::OpHandler {
   void read_failed(std::unique_ptr<ReadJob> job, const Error& error);
   void reply_sums(std::unique_ptr<ReadJob> job);
   void send_sums(ReadJob& job, const ObjectSums& made);
-  void read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size);
+  void read_past_end(std::unique_ptr<ReadJob> job);
   void read_later(std::unique_ptr<ReadJob> job, const Error& error);
   void write(rpc::Compound& compound, rpc::nfs4::WriteArgs args, rpc::OpDone done);
   void write_done(std::unique_ptr<WriteJob> job, Result<WriteResult> result);

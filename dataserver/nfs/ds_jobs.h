@@ -15,7 +15,8 @@ struct DsHandler::ReadJob {
   bool sums = false;         // of the bytes, in their place
   Begun op;
   ReadResult result;
-  TimePoint deadline{};  // once it waits for what the store needs
+  std::optional<std::uint64_t> file_size;  // once the metadata server said it
+  TimePoint deadline{};                    // once it waits for what the store needs
 };
 
 struct DsHandler::WriteJob {

@@ -26,6 +26,16 @@ std::uint64_t zero_copy_bytes(const Payload& payload) {
   return bytes;
 }
 
+// Of the same object, behind what `to` has.
+void append(ReadResult& to, ReadResult more) {
+  if (to.payload.size() == 0) {
+    to = std::move(more);
+    return;
+  }
+  for (Payload::Piece& piece : more.payload.pieces()) to.payload.append(std::move(piece));
+  to.object_end = more.object_end;
+}
+
 }  // namespace
 
 void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, rpc::OpDone done) {
@@ -77,10 +87,11 @@ void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
       !has_room(*parts_.pool, PoolShare::kReplies, what.count)) {
     return done(fail(Errc::kBusy, "memory is short for what clients read"));
   }
+  const auto have = static_cast<std::uint32_t>(what.result.payload.size());
   // Copies are compared, and made, of what is on the disk.
   parts_.store.read({.object = what.handle.object,
-                     .offset = what.offset,
-                     .count = what.count,
+                     .offset = what.offset + have,
+                     .count = what.count - have,
                      .share = of_client ? PoolShare::kReplies : PoolShare::kServers,
                      .uncached = what.for_partner},
                     std::move(done));
@@ -88,7 +99,7 @@ void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
 
 void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> result) {
   if (result) {
-    job->result = std::move(*result);
+    append(job->result, std::move(*result));
   } else if (result.error() == Errc::kBusy) {
     return read_later(std::move(job), result.error());
   } else if (!(result.error() == Errc::kNotFound) || job->for_partner) {
@@ -102,13 +113,18 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
   // Where a client gets what it asked for, it comes again if it wants to know what follows.
   const bool full = job->count > 0 && job->result.payload.size() == job->count;
   if (full || end < job->result.object_end) return reply_read(*job, false);
+  if (job->file_size) return read_past_end(std::move(job));
   parts_.counters.mine().size_queries.add();
   const layout::ObjectId object = job->handle.object;
   parts_.sizes.query(object, [this, job = std::move(job)](Result<std::uint64_t> size) mutable {
     if (!size) {
       return fail_op(job->op, rpc::nfs4::status_from(size.error().code));
     }
-    read_past_end(std::move(job), *size);
+    // What lies between may have been written since it was read.
+    const bool more = *size > job->offset + job->result.payload.size();
+    job->file_size = *size;
+    if (more) return read_store(std::move(job));
+    read_past_end(std::move(job));
   });
 }
 
@@ -188,9 +204,10 @@ void DsHandler::send_sums(ReadJob& job, const ObjectSums& made) {
   reply_read(job, job.offset + job.count >= made.object_end);
 }
 
-// The read reached the object's end: what the file has after it is a hole.
-void DsHandler::read_past_end(std::unique_ptr<ReadJob> job, std::uint64_t file_size) {
-  const std::uint64_t size = std::max(file_size, job->result.object_end);
+// The read reached the object's end, once more after the file's size was asked for if that is
+// beyond: what the file has after it is a hole.
+void DsHandler::read_past_end(std::unique_ptr<ReadJob> job) {
+  const std::uint64_t size = std::max(*job->file_size, job->result.object_end);
   const std::uint64_t have = job->offset + job->result.payload.size();
   const std::uint64_t want = job->offset + job->count;
   const std::uint64_t end = std::min(size, want);

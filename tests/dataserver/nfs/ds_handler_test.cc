@@ -163,6 +163,28 @@ TEST_CASE("eof and zeros follow the file's size, not the object's") {
   CHECK(got.eof);
 }
 
+// The bytes were read before the file's size is asked for.
+TEST_CASE("what is written while a READ asks for the file's size is read as written") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  const std::string front = GENERATE("", "0123456789");
+  if (!front.empty()) REQUIRE(rig.write(0, front).status == Status::NFS4_OK);
+  rig.sizes.hold = true;
+  std::optional<rpc::nfs4::OpResult> result;
+  rig.handler->execute(rig.compound,
+                       {rpc::nfs4::Op::OP_READ, rpc::nfs4::ReadArgs{.offset = 0, .count = 100}},
+                       [&](rpc::nfs4::OpResult r) { result = std::move(r); });
+  REQUIRE(rig.thread.run_until([&] { return !rig.sizes.held.empty(); }));
+  REQUIRE(rig.write(front.size(), "more").status == Status::NFS4_OK);
+  rig.sizes.held.front()(Result<std::uint64_t>(front.size() + 6));
+  REQUIRE(rig.thread.run_until([&] { return result.has_value(); }));
+  const auto& ok = std::get<rpc::nfs4::ReadOk>(result->ok);
+  const auto bytes = ok.data.flatten().value();
+  CHECK(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) ==
+        front + "more" + std::string(2, '\0'));
+  CHECK(ok.eof);
+}
+
 TEST_CASE("an object that was never written is all hole") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
