@@ -171,31 +171,54 @@ void FileStore::make_room(std::move_only_function<void()> then) {
   }
 }
 
+struct FileStore::Changed {
+  FilePtr file;
+  std::uint32_t losses = 0;  // of the file before
+};
+
+// Changes an object's file by `how` on a worker thread, and makes that stable. Without `create`,
+// `done` has null when there is no object.
+void FileStore::change(const layout::ObjectId& object, bool create,
+                       std::move_only_function<Result<>(const ObjectFile&)> how,
+                       Done<FilePtr> done) {
+  auto work = [this, object, create, how = std::move(how)]() mutable -> Result<Changed> {
+    auto file = files_.open(object, create);
+    if (!file && file.error() == Errc::kNotFound && !create) return Changed{};
+    if (!file) return pass(file);
+    Changed changed{.file = std::move(*file), .losses = 0};
+    changed.losses = changed.file->losses.load();
+    if (auto result = how(*changed.file); !result) return pass(result);
+    changed.file->unsynced.store(true);
+    return changed;
+  };
+  on_worker<Changed>(std::move(work),
+                     [this, done = std::move(done)](Result<Changed> changed) mutable {
+                       if (!changed) return done(pass(changed));
+                       FilePtr file = std::move(changed->file);
+                       if (file == nullptr) return done(FilePtr());
+                       sync_since(changed->losses, file,
+                                  [file, done = std::move(done)](const Result<>& synced) mutable {
+                                    if (!synced) return done(std::unexpected(synced.error()));
+                                    done(std::move(file));
+                                  });
+                     });
+}
+
 void FileStore::truncate(const layout::ObjectId& object, std::uint64_t size,
                          Done<ObjectStat> done) {
   if (auto fits = check_range(size, 0); !fits) return done(pass(fits));
-  auto work = [this, object, size]() -> Result<FilePtr> {
-    auto file = files_.open(object, size > 0);
-    if (!file) return pass(file);
-    if (::ftruncate((*file)->buffered.get(), static_cast<off_t>(size)) != 0) {
-      const int error = errno;
-      // The end of a file that is longer than its objects may be: there is nothing behind it.
-      const auto now = stat_fd((*file)->buffered.get());
-      if (error != EFBIG || !now || now->size > size) {
-        return disk_failed(error, "truncate " + layout::to_string(object));
-      }
-    }
-    (*file)->unsynced.store(true);
-    return file;
+  auto cut = [this, size](const ObjectFile& file) -> Result<> {
+    if (::ftruncate(file.buffered.get(), static_cast<off_t>(size)) == 0) return {};
+    const int error = errno;
+    // The end of a file that is longer than its objects may be: there is nothing behind it.
+    const auto now = stat_fd(file.buffered.get());
+    if (error == EFBIG && now && now->size <= size) return {};
+    return disk_failed(error, "truncate " + layout::to_string(file.id));
   };
-  on_worker<FilePtr>(work, [this, size, done = std::move(done)](Result<FilePtr> file) mutable {
-    if (!file && file.error() == Errc::kNotFound && size == 0) return done(ObjectStat{});
+  change(object, size > 0, cut, [done = std::move(done)](Result<FilePtr> file) mutable {
     if (!file) return done(pass(file));
-    FilePtr kept = *file;
-    sync(kept, [kept, done = std::move(done)](const Result<>& synced) mutable {
-      if (!synced) return done(std::unexpected(synced.error()));
-      done(stat_fd(kept->buffered.get()));
-    });
+    if (*file == nullptr) return done(ObjectStat{});
+    done(stat_fd((*file)->buffered.get()));
   });
 }
 
@@ -243,54 +266,34 @@ void FileStore::next_data(const layout::ObjectId& object, std::uint64_t offset,
   });
 }
 
-namespace {
-
-Result<> change_range(const ObjectFile& file, int mode, std::uint64_t offset, std::uint64_t size) {
-  int result = 0;
-  do {
-    result = ::fallocate(file.buffered.get(), mode, static_cast<off_t>(offset),
-                         static_cast<off_t>(size));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) return fail_file(errno, "fallocate " + layout::to_string(file.id));
-  return {};
+void FileStore::change_range(const layout::ObjectId& object, int mode, std::uint64_t offset,
+                             std::uint64_t size, Done<void> done) {
+  if (auto fits = check_range(offset, size); !fits) return done(fits);
+  if (size == 0) return done(Result<>{});
+  auto how = [mode, offset, size](const ObjectFile& file) -> Result<> {
+    int result = 0;
+    do {
+      result = ::fallocate(file.buffered.get(), mode, static_cast<off_t>(offset),
+                           static_cast<off_t>(size));
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) return fail_file(errno, "fallocate " + layout::to_string(file.id));
+    return {};
+  };
+  const bool create = mode == 0;  // otherwise all is hole already
+  change(object, create, how, [done = std::move(done)](const Result<FilePtr>& file) mutable {
+    if (!file) return done(std::unexpected(file.error()));
+    done(Result<>{});
+  });
 }
-
-}  // namespace
 
 void FileStore::allocate(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                          Done<void> done) {
-  if (auto fits = check_range(offset, size); !fits) return done(fits);
-  if (size == 0) return done(Result<>{});
-  auto work = [this, object, offset, size]() -> Result<FilePtr> {
-    auto file = files_.open(object, true);
-    if (!file) return file;
-    if (auto made = change_range(**file, 0, offset, size); !made) return pass(made);
-    (*file)->unsynced.store(true);
-    return file;
-  };
-  on_worker<FilePtr>(work, [this, done = std::move(done)](Result<FilePtr> file) mutable {
-    if (!file) return done(pass(file));
-    sync(*file, [done = std::move(done)](const Result<>& synced) mutable { done(synced); });
-  });
+  change_range(object, 0, offset, size, std::move(done));
 }
 
 void FileStore::punch(const layout::ObjectId& object, std::uint64_t offset, std::uint64_t size,
                       Done<void> done) {
-  if (auto fits = check_range(offset, size); !fits) return done(fits);
-  if (size == 0) return done(Result<>{});
-  auto work = [this, object, offset, size]() -> Result<FilePtr> {
-    auto file = files_.open(object, false);
-    if (!file) return file;
-    constexpr int kMode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    if (auto made = change_range(**file, kMode, offset, size); !made) return pass(made);
-    (*file)->unsynced.store(true);
-    return file;
-  };
-  on_worker<FilePtr>(work, [this, done = std::move(done)](Result<FilePtr> file) mutable {
-    if (!file && file.error() == Errc::kNotFound) return done(Result<>{});  // all hole already
-    if (!file) return done(pass(file));
-    sync(*file, [done = std::move(done)](const Result<>& synced) mutable { done(synced); });
-  });
+  change_range(object, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size, std::move(done));
 }
 
 std::unexpected<Error> FileStore::disk_failed(int err, std::string_view doing) {

@@ -138,6 +138,12 @@ class FileStore final : public Store {
   // Closes files that nobody uses, and syncs them before if need be, so that others can be opened.
   void make_room(std::move_only_function<void()> then);
 
+  struct Changed;
+  void change(const layout::ObjectId& object, bool create,
+              std::move_only_function<Result<>(const ObjectFile&)> how, Done<FilePtr> done);
+  void change_range(const layout::ObjectId& object, int mode, std::uint64_t offset,
+                    std::uint64_t size, Done<void> done);
+
   [[nodiscard]] Result<OwnedFd> open_again(const layout::ObjectId& object, int access);
 
   // file_store_read.cc
@@ -161,6 +167,7 @@ class FileStore final : public Store {
 
   // file_store_sync.cc
   void sync(const FilePtr& file, ObjectFile::Waiter waiter);
+  void sync_since(std::uint32_t losses, const FilePtr& file, ObjectFile::Waiter waiter);
   void run_sync(FilePtr file);
   [[nodiscard]] Result<> sync_entry(ObjectFile& file);
   void finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiters, Result<> result);

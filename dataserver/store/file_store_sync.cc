@@ -61,6 +61,16 @@ void FileStore::sync(const FilePtr& file, ObjectFile::Waiter waiter) {
   run_sync(file);
 }
 
+// The same, for who cannot look at the verifier: a sync that failed since the file had so many
+// losses is an error too. It may have failed with what was written since, which the kernel then
+// takes for clean.
+void FileStore::sync_since(std::uint32_t losses, const FilePtr& file, ObjectFile::Waiter waiter) {
+  sync(file, [file, losses, waiter = std::move(waiter)](const Result<>& synced) mutable {
+    if (!synced || file->losses.load() == losses) return waiter(synced);
+    waiter(fail(Errc::kIo, "an earlier sync may have lost what was written"));
+  });
+}
+
 void FileStore::run_sync(FilePtr file) {
   std::vector<ObjectFile::Waiter> waiters;
   {

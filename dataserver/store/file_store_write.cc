@@ -168,12 +168,9 @@ void FileStore::finish_write(std::unique_ptr<WriteOp> op) {
                      .object_end = static_cast<std::uint64_t>(found.st_size)};
   if (op->wanted == Stability::kUnstable) return op->done(result);
   const FilePtr file = op->file;
-  sync(file, [op = std::move(op), result](const Result<>& synced) mutable {
+  const std::uint32_t losses = op->losses;
+  sync_since(losses, file, [op = std::move(op), result](const Result<>& synced) mutable {
     if (!synced) return op->done(std::unexpected(synced.error()));
-    // One before it may have failed with these bytes, which the kernel then takes for clean.
-    if (op->file->losses.load() != op->losses) {
-      return op->done(fail(Errc::kIo, "an earlier sync may have lost what was written"));
-    }
     op->done(result);
   });
 }

@@ -6,6 +6,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cerrno>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
 
 #include "dataserver/store/faults.h"
 #include "tests/dataserver/store/store_runner.h"
@@ -28,6 +32,7 @@ class BadDisk final : public Faults {
   int sync_error(const layout::ObjectId& object) override {
     if (object != kObject) return 0;
     ++syncs;
+    while (on_sync != 0 && !sync_after()) std::this_thread::yield();
     return std::exchange(on_sync, 0);
   }
   int entry_sync_error(const layout::ObjectId& /*object*/) override {
@@ -35,9 +40,10 @@ class BadDisk final : public Faults {
   }
   int on_write = 0;
   std::uint64_t bad_from = 0;
-  int on_sync = 0;   // once, as the kernel reports it
-  int syncs = 0;     // of kObject
-  int on_entry = 0;  // once
+  int on_sync = 0;                                         // once, as the kernel reports it
+  std::function<bool()> sync_after = [] { return true; };  // what that comes after
+  int syncs = 0;                                           // of kObject
+  int on_entry = 0;                                        // once
 };
 
 struct Rig {
@@ -113,6 +119,34 @@ TEST_CASE("a stable write whose bytes an earlier sync has lost is an error") {
   CHECK(committed->error() == Errc::kIo);
   REQUIRE_FALSE(written);
   CHECK(written.error() == Errc::kIo);
+}
+
+// They are done by a worker thread: the sync fails when the file shows it.
+TEST_CASE("a change of an object's space that an earlier sync has lost is an error") {
+  Rig rig;
+  REQUIRE(rig.runner->write(kObject, 0, "lost"));
+  const auto now = [path = rig.folder.path() + "/store/objects/" + object_path(kObject)] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  REQUIRE(now() == "lost");
+  rig.disk.sync_after = [&] { return now() != "lost"; };
+  rig.disk.on_sync = EIO;
+  std::optional<Result<WriteVerifier>> committed;
+  rig.runner->store().commit(kObject,
+                             [&](Result<WriteVerifier> verifier) { committed = verifier; });
+  REQUIRE_FALSE(committed);  // it is under way
+  Result<> changed;
+  SECTION("truncate") {
+    const auto cut = rig.runner->truncate(kObject, 2);
+    if (!cut) changed = std::unexpected(cut.error());
+  }
+  SECTION("punch") { changed = rig.runner->punch(kObject, 0, 4); }
+  SECTION("allocate") { changed = rig.runner->allocate(kObject, 0, 100); }
+  REQUIRE(committed);
+  CHECK(committed->error() == Errc::kIo);
+  REQUIRE_FALSE(changed);
+  CHECK(changed.error() == Errc::kIo);
 }
 
 TEST_CASE("being short of something is not a broken disk, and a disk's time-out is one") {
