@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "dataserver/store/disk.h"
 #include "dataserver/store/store_directory.h"
@@ -128,12 +129,29 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open_resident(const layout::ObjectId& 
   return kept;
 }
 
-OwnedFd ObjectFiles::create_file(Shard& shard, const layout::ObjectId& object) {
-  {
-    const MutexLock lock(shard.mutex);
-    ++shard.creations;
-    ++shard.creating;
+// That a file may be created in a shard, from begin() until whoever creates it has it open.
+class ObjectFiles::Creation {
+ public:
+  explicit Creation(Shard& shard) : shard_(shard) {}
+  Creation(const Creation&) = delete;
+  Creation& operator=(const Creation&) = delete;
+  ~Creation() {
+    if (!begun_) return;
+    const MutexLock lock(shard_.mutex);
+    --shard_.creating;
   }
+  void begin() {
+    const MutexLock lock(shard_.mutex);
+    ++shard_.creations;
+    if (!std::exchange(begun_, true)) ++shard_.creating;
+  }
+
+ private:
+  Shard& shard_;
+  bool begun_ = false;
+};
+
+OwnedFd ObjectFiles::create_file(const layout::ObjectId& object) {
   const std::string path = object_path(object);
   OwnedFd fd;
   int error = 0;
@@ -142,10 +160,6 @@ OwnedFd ObjectFiles::create_file(Shard& shard, const layout::ObjectId& object) {
     error = errno;
     return static_cast<bool>(fd);
   });
-  if (!fd) {
-    const MutexLock lock(shard.mutex);
-    --shard.creating;
-  }
   errno = error;
   return fd;
 }
@@ -153,25 +167,21 @@ OwnedFd ObjectFiles::create_file(Shard& shard, const layout::ObjectId& object) {
 Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, bool create) {
   const std::string path = object_path(object);
   Shard& shard = shard_of(object);
+  Creation creation(shard);
   for (;;) {
     if (FilePtr cached = find(object)) return cached;
     const Before before = look(shard);
     OwnedFd fd(::openat(objects_, path.c_str(), O_RDWR | O_CLOEXEC));
-    bool created = false;
     if (!fd && errno == ENOENT && create) {
-      fd = create_file(shard, object);
-      created = static_cast<bool>(fd);
+      creation.begin();
+      fd = create_file(object);
       if (!fd && errno == EEXIST) continue;
     }
     if (!fd) return fail_file(errno, "open " + path);
     auto file = adopt(object, std::move(fd));
     FilePtr kept = file ? insert(shard, *file, before) : nullptr;
-    if (created) {
-      const MutexLock lock(shard.mutex);
-      --shard.creating;
-    }
     if (kept != nullptr) return kept;
-    // Unlinked in between: once more.
+    // Something of the shard was unlinked in between: once more.
     if (!file && !(file.error() == Errc::kNotFound)) return pass(file);
   }
 }

@@ -100,7 +100,8 @@ class ObjectFiles {
 
   Shard& shard_of(const layout::ObjectId& object);
   [[nodiscard]] Before look(Shard& shard);
-  [[nodiscard]] OwnedFd create_file(Shard& shard, const layout::ObjectId& object);
+  class Creation;
+  [[nodiscard]] OwnedFd create_file(const layout::ObjectId& object);
   // The cached file in place of `opened` if there is one; null when a removal came between.
   [[nodiscard]] FilePtr insert(Shard& shard, FilePtr opened, Before before);
   void evict(Shard& shard) WEFT_REQUIRES(shard.mutex);
