@@ -25,7 +25,8 @@
 //     the operation that caused it, or, found by a later sync, all clients through the verifier.
 //  3. Once it has handed out a descriptor to write by, the store does not know what was written:
 //     each commit syncs, and the store is not left clean, so that the next has another verifier.
-//  4. Descriptors: what is unsynced or in use stays open, beyond max_open_files. When half as many
+//  4. Descriptors: what is unsynced or in use stays open, beyond max_open_files, but for what a
+//     sync has failed of: that is closed, and synced when it is next committed. When half as many
 //     again are open, or the process has no descriptor left, opening waits until files that nobody
 //     uses are synced and closed. That the process is short of something is kBusy, never kIo.
 #pragma once

@@ -28,19 +28,18 @@ void FileStore::commit(const layout::ObjectId& object, Done<WriteVerifier> done)
     if (!result) return done(std::unexpected(result.error()));
     done(verifier_.load());
   };
-  if (writers_.load()) {
-    return with_file(object, false,
-                     [this, synced = std::move(synced)](Result<FilePtr> file) mutable {
-                       if (!file && file.error() == Errc::kNotFound) return synced(Result<>{});
-                       if (!file) return synced(pass(file));
-                       (*file)->unsynced.store(true);  // for all that is known here
-                       sync(*file, std::move(synced));
-                     });
+  FilePtr open;
+  const bool clean = files_.synced(object, open);
+  if (!writers_.load()) {
+    if (clean) return synced(Result<>{});
+    if (open != nullptr) return sync(open, std::move(synced));
   }
-  // What is not open has nothing unsynced (object_files.h, invariant 2).
-  const FilePtr file = files_.find(object);
-  if (file == nullptr) return synced(Result<>{});
-  sync(file, std::move(synced));
+  with_file(object, false, [this, synced = std::move(synced)](Result<FilePtr> file) mutable {
+    if (!file && file.error() == Errc::kNotFound) return synced(Result<>{});
+    if (!file) return synced(pass(file));
+    (*file)->unsynced.store(true);  // for all that is known here
+    sync(*file, std::move(synced));
+  });
 }
 
 // Makes everything stable that was written to the file before this call. The waiter runs on this
@@ -83,9 +82,6 @@ void FileStore::run_sync(FilePtr file) {
     if (result == 0 && options_.faults != nullptr) result = -options_.faults->sync_error(file->id);
     if (result < 0) {
       file->losses.fetch_add(1);
-      // What was written past the page cache is read as if it were on the disk, and is when a later
-      // flush succeeds: there must be one, before it is taken for equal to what others have.
-      if (options_.mode == IoMode::kDirect) file->unsynced.store(true);
       auto failed = disk_failed(-result, "fdatasync " + layout::to_string(file->id));
       // The data may be lost, for whatever reason.
       if (failed.error() == Errc::kBusy) failed.error().code = Errc::kIo;
@@ -123,6 +119,10 @@ void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiter
   // descriptor to sync the entry by, nothing is lost: that is still to be done.
   if (!result && !(result.error() == Errc::kBusy))
     lost_data("object=" + layout::to_string(file->id), result.error());
+  // What was written past the page cache is read as if it were on the disk, and is when a later
+  // flush succeeds: there must be one, before it is taken for equal to what others have.
+  const bool left = options_.mode == IoMode::kDirect || file->entry_unsynced.load();
+  file->owes_sync.store(!result && left);
   bool again = false;
   {
     const MutexLock lock(file->mutex);
@@ -159,11 +159,19 @@ void FileStore::writer_left(Done<void> done) {
 
 // For close(): on the calling thread, all that is not stable yet.
 Result<> FileStore::sync_all() {
-  for (const FilePtr& file : files_.unsynced()) {
-    if (::fdatasync(file->buffered.get()) != 0) {
-      return fail_file(errno, "fdatasync " + layout::to_string(file->id));
+  const auto sync_now = [this](const ObjectFile& file) -> Result<> {
+    if (::fdatasync(file.buffered.get()) != 0) {
+      return fail_file(errno, "fdatasync " + layout::to_string(file.id));
     }
-    if (auto synced = files_.sync_folder(object_folder(file->id)); !synced) return synced;
+    return files_.sync_folder(object_folder(file.id));
+  };
+  for (const layout::ObjectId& object : files_.owed()) {
+    auto file = files_.open(object, false);
+    if (!file) return pass(file);
+    if (auto synced = sync_now(**file); !synced) return synced;
+  }
+  for (const FilePtr& file : files_.unsynced()) {
+    if (auto synced = sync_now(*file); !synced) return synced;
   }
   return {};
 }

@@ -40,6 +40,8 @@ struct ObjectFile {
   // Found, after an unclean end, as a process before this one left it: its directory entry may not
   // survive a crash either, but nothing was promised of it yet.
   std::atomic<bool> entry_uncertain{false};
+  // The last sync failed, and not all that it was for is given up: there must be another.
+  std::atomic<bool> owes_sync{false};
   std::atomic<bool> removed{false};  // unlinked: nothing of it needs to be synced
 
   Mutex mutex;
@@ -47,8 +49,10 @@ struct ObjectFile {
   std::vector<Waiter> next_sync WEFT_GUARDED_BY(mutex);  // want the sync after the running one
 
   [[nodiscard]] bool clean() const {
-    return removed.load() || (!unsynced.load() && !entry_unsynced.load());
+    return removed.load() || (!unsynced.load() && !entry_unsynced.load() && !owes_sync.load());
   }
+  // It may be closed, when nobody uses it: no report of the kernel's is lost with it.
+  [[nodiscard]] bool closable() const { return clean() || (owes_sync.load() && !unsynced.load()); }
 };
 
 // The descriptor as a payload piece holds it: it keeps the whole object open.

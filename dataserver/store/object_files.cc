@@ -90,7 +90,18 @@ ObjectFiles::FilePtr ObjectFiles::find(const layout::ObjectId& object) {
   return found == shard.by_id.end() ? nullptr : use(shard, found->second);
 }
 
+bool ObjectFiles::synced(const layout::ObjectId& object, FilePtr& file) {
+  Shard& shard = shard_of(object);
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.by_id.find(object);
+  if (found == shard.by_id.end()) return !shard.owed.contains(object);
+  file = use(shard, found->second);
+  return false;
+}
+
 ObjectFiles::Files::iterator ObjectFiles::forget(Shard& shard, Files::iterator at) {
+  const ObjectFile& file = **at;
+  if (file.owes_sync.load() && !file.removed.load()) shard.owed.insert(file.id);
   open_count_.fetch_sub(1, std::memory_order_relaxed);
   shard.by_id.erase((*at)->id);
   return shard.files.erase(at);
@@ -195,6 +206,10 @@ ObjectFiles::FilePtr ObjectFiles::insert(Shard& shard, FilePtr opened, Before be
     shard.files.push_back(opened);
     shard.by_id.emplace(opened->id, std::prev(shard.files.end()));
     open_count_.fetch_add(1, std::memory_order_relaxed);
+    if (shard.owed.erase(opened->id) > 0) {
+      opened->owes_sync.store(true);
+      opened->entry_unsynced.store(true);
+    }
   }
   FilePtr kept = inserted ? std::move(opened) : use(shard, found->second);
   if (shard.creating > 0 || shard.creations != before.creations) kept->entry_unsynced.store(true);
@@ -202,15 +217,15 @@ ObjectFiles::FilePtr ObjectFiles::insert(Shard& shard, FilePtr opened, Before be
   return kept;
 }
 
-// Evicts least recently used files that nobody uses and that have nothing unsynced, down to the
-// limit. `shard` is locked: a use_count of 1 is the list's own, and no one else can get another.
-// Few are looked at, however many are open: those that have to stay are as good as just used.
+// Evicts least recently used files that nobody uses and that may be closed, down to the limit.
+// `shard` is locked: a use_count of 1 is the list's own, and no one else can get another. Few are
+// looked at, however many are open: those that have to stay are as good as just used.
 void ObjectFiles::evict(Shard& shard) {
   for (std::size_t looked = 0; looked < kMaxToLookAt && shard.files.size() > max_in_shard_;
        ++looked) {
     const auto oldest = shard.files.begin();
     const bool free = oldest->use_count() == 1;
-    if (free && (*oldest)->clean()) {
+    if (free && (*oldest)->closable()) {
       forget(shard, oldest);
       continue;
     }
@@ -240,7 +255,7 @@ std::size_t ObjectFiles::close_idle(std::size_t most) {
     std::vector<FilePtr> idle;  // closed when the mutex is free again
     const MutexLock lock(shard.mutex);
     for (auto at = shard.files.begin(); at != shard.files.end() && idle.size() < of_each;) {
-      const bool free = at->use_count() == 1 && (*at)->clean();
+      const bool free = at->use_count() == 1 && (*at)->closable();
       if (free) idle.push_back(*at);
       at = free ? forget(shard, at) : std::next(at);
     }
@@ -257,7 +272,7 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::idle_unsynced(std::size_t most) {
     std::size_t taken = 0;
     for (const FilePtr& file : shard.files) {
       if (taken == of_each) break;
-      if (file.use_count() > 1 || file->clean()) continue;
+      if (file.use_count() > 1 || file->closable()) continue;
       all.push_back(file);
       ++taken;
     }
@@ -276,6 +291,15 @@ std::vector<ObjectFiles::FilePtr> ObjectFiles::unsynced() {
   return all;
 }
 
+std::vector<layout::ObjectId> ObjectFiles::owed() {
+  std::vector<layout::ObjectId> all;
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    all.insert(all.end(), shard.owed.begin(), shard.owed.end());
+  }
+  return all;
+}
+
 Result<> ObjectFiles::unlink(const layout::ObjectId& object) {
   const std::string path = object_path(object);
   int error = 0;
@@ -287,6 +311,7 @@ Result<> ObjectFiles::unlink(const layout::ObjectId& object) {
   Shard& shard = shard_of(object);
   const MutexLock lock(shard.mutex);
   ++shard.removals;
+  shard.owed.erase(object);
   if (const auto found = shard.by_id.find(object); found != shard.by_id.end()) {
     (*found->second)->removed.store(true);
     forget(shard, found->second);

@@ -12,7 +12,9 @@
 //     its own.
 //  2. An ObjectFile with something unsynced is not evicted (closing it could lose the kernel's
 //     report of a failed write-back). A full shard hands such files out to be synced first. So
-//     more than max_open may be open for a while; crowded() says when that is to wait.
+//     more than max_open may be open for a while; crowded() says when that is to wait. One whose
+//     sync failed has had that report: it may be closed, and its id is kept until it is opened
+//     again, as unsynced, or removed.
 //  3. The cache never keeps a file that was unlinked: removals are counted, and an open that
 //     overlaps one is done again.
 //  4. A file whose directory entry may not be durable says so (entry_unsynced): creations are
@@ -27,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "dataserver/store/object_count.h"
@@ -47,6 +50,9 @@ class ObjectFiles {
 
   // The open file, or null.
   [[nodiscard]] FilePtr find(const layout::ObjectId& object);
+  // Whether nothing of it is to be synced. Otherwise it is open, and this is `file`, or has to be
+  // opened for that.
+  [[nodiscard]] bool synced(const layout::ObjectId& object, FilePtr& file);
   // Opens an existing object without waiting for the disk. kNotFound; kBusy when it would wait.
   [[nodiscard]] Result<FilePtr> open_resident(const layout::ObjectId& object);
   // Opens an object, creating its file if wanted. kNotFound, kNoSpace, kIo; kBusy without a free
@@ -59,13 +65,14 @@ class ObjectFiles {
 
   // Files that stand in the way of eviction because they are unsynced, a few at a time.
   [[nodiscard]] std::vector<FilePtr> take_to_sync();
-  // All that are open and unsynced.
+  // All that are open and unsynced; and what is not open and has to be synced.
   [[nodiscard]] std::vector<FilePtr> unsynced();
+  [[nodiscard]] std::vector<layout::ObjectId> owed();
   [[nodiscard]] std::size_t open_count() const { return open_count_.load(); }
   // Half as many again as max_open are open: make room before more are.
   [[nodiscard]] bool crowded() const { return open_count() > max_open_ + max_open_ / 2; }
-  // Of files that nobody uses: closes at most about so many that are clean, and says how many it
-  // closed; or hands out as many that are not.
+  // Of files that nobody uses: closes at most about so many that may be closed, and says how many
+  // it closed; or hands out as many that have to be synced first.
   std::size_t close_idle(std::size_t most);
   [[nodiscard]] std::vector<FilePtr> idle_unsynced(std::size_t most);
   // Object files in the store, as far as counted: count_objects() adds what was there at start.
@@ -89,6 +96,7 @@ class ObjectFiles {
     std::uint64_t creations WEFT_GUARDED_BY(mutex) = 0;  // begun
     unsigned creating WEFT_GUARDED_BY(mutex) = 0;        // going on
     std::vector<FilePtr> to_sync WEFT_GUARDED_BY(mutex);
+    std::unordered_set<layout::ObjectId> owed WEFT_GUARDED_BY(mutex);  // closed with owes_sync
   };
   static constexpr std::size_t kShards = 64;
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "dataserver/store/faults.h"
@@ -215,6 +216,46 @@ TEST_CASE("more objects are written and not committed than there are descriptors
   for (std::uint64_t i = 1; i <= 200; ++i) {
     REQUIRE(runner.text({.fileid = i, .generation = 1}, 0, 20) == "one of many");
   }
+}
+
+// Of any object, for as long as `fail` says so.
+class NoSyncs final : public Faults {
+ public:
+  int sync_error(const layout::ObjectId& object) override {
+    ++syncs[object];
+    return fail ? EIO : 0;
+  }
+  bool fail = true;
+  std::map<layout::ObjectId, int> syncs;
+};
+
+TEST_CASE("objects whose syncs fail do not stay open, and are synced by the next commit") {
+  const TempFolder folder;
+  NoSyncs disk;
+  FileStoreOptions options;
+  options.path = folder.path() + "/store";
+  options.mode = GENERATE(IoMode::kBuffered, IoMode::kDirect);
+  options.max_open_files = 64;
+  options.faults = &disk;
+  StoreRunner runner(options);
+  const auto object = [](std::uint64_t id) {
+    return layout::ObjectId{.fileid = id, .generation = 1};
+  };
+  for (std::uint64_t id = 1; id <= 300; ++id) {
+    REQUIRE(runner.write(object(id), 0, "x"));
+    REQUIRE_FALSE(runner.commit(object(id)));
+  }
+  CHECK(runner.store().open_files() <= 96);
+  REQUIRE(runner.remove(object(2)));
+  disk.fail = false;
+  disk.syncs.clear();
+  for (int times = 0; times < 2; ++times) {
+    for (std::uint64_t id = 1; id <= 150; ++id) REQUIRE(runner.commit(object(id)));
+  }
+  CHECK(disk.syncs.size() == 149);
+  for (const auto& [id, count] : disk.syncs) CHECK(count == 1);
+  CHECK(runner.store().open_files() <= 96);
+  CHECK(runner.store().close());
 }
 
 TEST_CASE("a stable write whose sync fails is an error, also of its directory entry") {
