@@ -253,6 +253,11 @@ void ControlLink::on_resync_cancel(control::ResyncCancel request, Answer<void> d
 StoreWatch::State ControlLink::look() {
   StoreWatch::State now = parts_.watch.look();
   if (!now.trouble.empty()) {
+    rest_.reset();
+  } else if (trouble_ && !all_over()) {
+    now.trouble = "its store is back, and what was asked of it before is not over";
+  }
+  if (!now.trouble.empty()) {
     parts_.gate.stop();
     parts_.chain.wait_for_target(false);
     if (!std::exchange(trouble_, true)) spdlog::error("event=store_gone why=\"{}\"", now.trouble);
@@ -262,6 +267,18 @@ StoreWatch::State ControlLink::look() {
     spdlog::info("event=store_back");
   }
   return now;
+}
+
+bool ControlLink::all_over() {
+  if (rest_ == nullptr) {
+    rest_ = std::make_shared<std::atomic<Rest>>(Rest::kUnderWay);
+    when_over(Changes::kEnd, [rest = rest_](const Result<>& over) {
+      rest->store(over ? Rest::kOver : Rest::kUnknown);
+    });
+  }
+  const Rest now = rest_->load();
+  if (now != Rest::kUnderWay) rest_.reset();
+  return now == Rest::kOver;
 }
 
 control::Register ControlLink::registration() {
@@ -450,6 +467,10 @@ void ControlLink::fence(const std::vector<control::Fence>& fences, Changes chang
         {raised.error().code, "no fence can be noted: " + raised.error().text});
     return done(std::move(raised));
   }
+  when_over(changes, std::move(done));
+}
+
+void ControlLink::when_over(Changes changes, Answer<void> done) {
   parts_.writes.drain([this, changes, done = std::move(done)]() mutable {
     if (changes == Changes::kGoOn) return when_settled(kSettleLooks, std::move(done));
     changes_.drain(

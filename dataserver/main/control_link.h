@@ -10,8 +10,10 @@
 // then may clients be served.
 //
 // While the store is not there (store_watch.h), or a fence could not be noted, clients are refused,
-// what waits for a target fails, and the heartbeats say why. The connection stays, and with it what
-// the metadata server knows.
+// what waits for a target fails, and the heartbeats say why. They do so, and there is no lease,
+// until all writes and changes are over that were under way when the store came back: who asked for
+// them may have given them up since. The connection stays, and with it what the metadata server
+// knows.
 //
 // The SizeAuthority half sends queries and reports; completions come on the control thread.
 //
@@ -192,16 +194,23 @@ class ControlLink final : public rpc::control::ClientEvents,
   void tell_late_changes();
   // All that were asked for since the worker looked last: one sync serves them.
   void fence_asked();
+  // Calls back when what was admitted before is over, and the store is settled, or with an error.
+  void when_over(Changes changes, Answer<void> done);
   // Calls back when the store is settled, or with an error after so many more looks.
   void when_settled(int looks, Answer<void> done);
   [[nodiscard]] IoRing& ring_of(const layout::ObjectId& object);
   [[nodiscard]] StoreWatch::State look();
+  // Whether what was under way when the trouble ended is over; asked again and again.
+  [[nodiscard]] bool all_over();
   [[nodiscard]] std::shared_ptr<rpc::control::Client> client() const;
 
   Parts parts_;
   Duplicator* duplicator_ = nullptr;
   Resyncs* resyncs_ = nullptr;
   bool trouble_ = false;  // the control thread's: that the store is not there was told
+  // The control thread's, but for the value: of what was under way when the trouble ended.
+  enum class Rest : std::uint8_t { kUnderWay, kOver, kUnknown };
+  std::shared_ptr<std::atomic<Rest>> rest_;
   // The control thread's: what was told over this connection; and that nothing is to be told now,
   // since that is on its way, or the metadata server does not know the request.
   rpc::control::TellTransports transports_;

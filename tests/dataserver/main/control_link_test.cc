@@ -241,6 +241,48 @@ TEST_CASE("a data server that cannot note a fence says so, serves nobody, and co
   CHECK(client.write(rig.handle(kId, 1), 0, "x") == Status::NFS4ERR_ACCESS);
 }
 
+// Of one write, as on a disk that hangs.
+class HangingSync final : public Faults {
+ public:
+  int sync_error(const layout::ObjectId& /*object*/) override {
+    if (begun_.exchange(true)) return 0;
+    begun.set_value();
+    end.get_future().wait();
+    return 0;
+  }
+  std::promise<void> begun;
+  std::promise<void> end;
+
+ private:
+  std::atomic<bool> begun_{false};
+};
+
+TEST_CASE("a data server is in trouble until what was under way when its disk failed is over") {
+  ServerRig rig;
+  HangingSync sync;
+  rig.config.store.faults = &sync;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  auto old = std::async(std::launch::async, [&] {
+    client.write(rig.handle(kId, 1), 0, "old", nullptr, rpc::nfs4::StableHow::DATA_SYNC4);
+  });
+  sync.begun.get_future().wait();
+  const auto trouble = [&] {
+    return mds.last_heartbeat ? mds.last_heartbeat->trouble : std::string();
+  };
+  {
+    const NoFileGrows broken;
+    CHECK_FALSE(mds.fence({{.object = kServedObject, .epoch = 1}}));
+    CHECK(mds.wait([&] { return trouble().starts_with("no fence can be noted"); }));
+  }
+  CHECK(mds.wait([&] { return trouble().starts_with("its store is back"); }));
+  sync.end.set_value();
+  CHECK(mds.wait([&] { return trouble().empty(); }));
+  old.get();
+  CHECK(client.write(rig.handle(kId, 1), 0, "new") == Status::NFS4_OK);
+}
+
 TEST_CASE("a data server whose disk cannot be read is registered again all the same") {
   ServerRig rig;
   FakeMds mds(rig.key);
