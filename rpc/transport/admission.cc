@@ -7,6 +7,7 @@ namespace weft::rpc {
 struct Admission::Place {
   std::string peer;
   std::move_only_function<void()> cut;
+  std::atomic<bool> is_cut{false};
   Standing standing = Standing::kStranger;
   std::shared_ptr<HostShare> host;
   std::weak_ptr<Channel> channel;         // once it is there
@@ -47,6 +48,7 @@ ConnectionPlace Admission::place_of(const PlacePtr& place) {
   return {.gone = [self = shared_from_this(), place] { self->leave(place); },
           .promoted = [self = shared_from_this(),
                        place](Standing to) { return self->promote(place, to); },
+          .is_cut = [place] { return place->is_cut.load(std::memory_order_relaxed); },
           .host = place->host};
 }
 
@@ -81,7 +83,10 @@ void Admission::leave(const PlacePtr& place) {
 
 void Admission::cut() {
   const MutexLock lock(mutex_);
-  for (const PlacePtr& place : open_) place->cut();
+  for (const PlacePtr& place : open_) {
+    place->is_cut = true;
+    place->cut();
+  }
 }
 
 bool Admission::has_room(const Host& host, Standing standing) const {

@@ -28,9 +28,10 @@ namespace weft::rpc {
 
 // What a server has admitted a connection as, for its channel. On the connection's thread.
 struct ConnectionPlace {
-  std::move_only_function<void()> gone;              // the connection is closed
-  std::move_only_function<bool(Standing)> promoted;  // as Channel::promote()
-  std::shared_ptr<HostShare> host;                   // null: nobody counts
+  std::move_only_function<void()> gone;                 // the connection is closed
+  std::move_only_function<bool(Standing)> promoted;     // as Channel::promote()
+  std::function<bool()> is_cut = [] { return false; };  // nothing is delivered any more
+  std::shared_ptr<HostShare> host;                      // null: nobody counts
 };
 
 struct AdmissionLimits {
@@ -57,7 +58,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // The connection is closed at once if it has given way meanwhile.
   void has_channel(const PlacePtr& place, const std::shared_ptr<Channel>& channel);
   void leave(const PlacePtr& place);
-  // Ends the connections there are.
+  // Ends the connections there are. Their places say so before.
   void cut();
 
   [[nodiscard]] std::size_t connections() const { return open_count_; }

@@ -202,6 +202,10 @@ void TcpChannel::end_of_stream() {
 
 bool TcpChannel::deliver() {
   while (may_read()) {
+    if (place_.is_cut()) {
+      fail_with({Errc::kClosed, "cut"});
+      return false;
+    }
     auto record = reader_.next();
     if (!record) {
       if (record.error() == Errc::kBusy) {

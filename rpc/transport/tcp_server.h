@@ -37,7 +37,8 @@ class TcpServer {
   // Stops accepting; connections that exist are not touched. Waits for the acceptor to be gone.
   void stop();
   // Ends the connections there are, those of an I/O thread that hangs as well, and refuses others
-  // until go_on(). On the thread that calls listen() and stop().
+  // until go_on(). What came by them and was not delivered is not. On the thread that calls
+  // listen() and stop().
   void cut();
   void go_on();
 

@@ -55,7 +55,7 @@ class Server {
   // Stops accepting; connections that exist are not touched.
   void stop();
   // Ends the connections there are, those of an I/O thread that hangs as well, and listens nowhere
-  // until go_on() and look().
+  // until go_on() and look(). What came by them and was not delivered is not.
   void cut();
   void go_on();
 

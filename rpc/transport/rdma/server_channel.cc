@@ -139,6 +139,7 @@ QueuePairChannel::Options ServerChannel::options_of(const Limits& limits) {
 
 void ServerChannel::process() {
   while (state() == State::kOpen && !paused()) {
+    if (place_.is_cut()) return fail_with({Errc::kClosed, "cut"});
     if (!ready_.empty()) {
       const std::uint32_t xid = ready_.front();
       ready_.pop_front();

@@ -549,7 +549,12 @@ TEST_CASE("a server that is cut leaves nobody waiting, though its threads hang")
   RawSocket first(options.port);
   RawSocket second(options.port);  // both I/O threads
   while (echo.server.connections() < 2) std::this_thread::sleep_for(milliseconds(1));
-  first.record(bytes);
+  std::vector<std::byte> twice;  // the second record is delivered neither before the cut nor after
+  for (int i = 0; i < 2; ++i) {
+    std::ranges::copy(record_mark(bytes.size()), std::back_inserter(twice));
+    std::ranges::copy(bytes, std::back_inserter(twice));
+  }
+  first.write(twice);
   second.record(bytes);
   while (echo.records < 2) std::this_thread::sleep_for(milliseconds(1));
   RawSocket waiting(options.port);  // in the queue: nobody takes it
@@ -560,6 +565,7 @@ TEST_CASE("a server that is cut leaves nobody waiting, though its threads hang")
   CHECK_FALSE(connects(options.port));
   hang = false;
   CHECK(echo.wait_closed(2));
+  CHECK(echo.records == 2);
   CHECK_FALSE(connects(options.port));
   echo.server.go_on();
   RawSocket again(options.port);
