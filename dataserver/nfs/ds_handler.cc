@@ -41,16 +41,21 @@ void DsHandler::execute(rpc::Compound& compound, rpc::nfs4::OpArgs op, rpc::OpDo
 void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& args,
                            rpc::OpDone done) {
   compound.scratch.reset();
+  const unsigned stops = parts_.gate.stops();
   auto handle = parts_.gate.admit(args.handle.bytes());
   const bool no_lease = !handle && handle.error() == Errc::kBusy;
   if (!no_lease || parts_.lease_wait == nullptr) {
     return handle_checked(compound, std::move(handle), std::move(done));
   }
-  parts_.lease_wait->wait(
-      [this, &compound, bytes = args.handle, done = std::move(done)](LeaseWait::End end) mutable {
-        const bool waited = end == LeaseWait::End::kInVain;
-        handle_checked(compound, parts_.gate.admit(bytes.bytes(), waited), std::move(done));
-      });
+  parts_.lease_wait->wait([this, &compound, stops, bytes = args.handle,
+                           done = std::move(done)](LeaseWait::End end) mutable {
+    const bool waited = end == LeaseWait::End::kInVain;
+    auto again = parts_.gate.admit(bytes.bytes(), waited);
+    if (again && HandleGate::is_clients(*again) && parts_.gate.stops() != stops) {
+      again = fail(Errc::kFenced, "this server had stopped serving");
+    }
+    handle_checked(compound, std::move(again), std::move(done));
+  });
 }
 
 void DsHandler::handle_checked(rpc::Compound& compound, Result<layout::Handle> handle,

@@ -66,10 +66,12 @@ class HandleGate {
   [[nodiscard]] Lease& lease() { return lease_; }
   // On the thread that renews the lease. It is needed anew after that.
   void stop() {
-    stopped_.store(true);
+    if (!stopped_.exchange(true)) stops_.fetch_add(1);
     lease_.end();
   }
   void go_on() { stopped_.store(false); }
+  // How often it has stopped. Clients were sent elsewhere with what has waited since before.
+  [[nodiscard]] unsigned stops() const { return stops_.load(); }
   [[nodiscard]] bool refuses(const layout::Handle& handle) const {
     return stopped_.load(std::memory_order_relaxed) && is_clients(handle);
   }
@@ -92,6 +94,7 @@ class HandleGate {
   const FenceTable& fences_;
   Lease lease_;
   std::atomic<bool> stopped_{false};
+  std::atomic<unsigned> stops_{0};
 };
 
 }  // namespace weft::ds

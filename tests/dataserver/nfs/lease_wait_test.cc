@@ -127,6 +127,32 @@ TEST_CASE("a handle that came without a lease is looked at when there is one") {
   CHECK(status == Status::NFS4ERR_STALE);  // it need not wait for that
 }
 
+// Clients were sent elsewhere meanwhile, and may have asked there for what waits here.
+TEST_CASE("a client's request that waited while the server stopped serving is not carried out") {
+  HandlerRig rig;
+  LeaseWait wait(rig.gate->lease(), rig.pool, {&rig.thread.ring()}, rig.clock);
+  rig.wait_by(wait);
+  const auto put_over_a_stop = [&](layout::Access access) {
+    rig.gate->lease().end();
+    std::optional<Status> status;
+    const auto handle = rig.handle({.access = access});
+    rig.handler->execute(
+        rig.compound,
+        {rpc::nfs4::Op::OP_PUTFH, rpc::nfs4::PutFhArgs{rpc::nfs4::FileHandle(handle)}},
+        [&](const rpc::nfs4::OpResult& result) { status = result.status; });
+    CHECK_FALSE(status);
+    rig.gate->stop();
+    rig.gate->go_on();
+    rig.clock.advance(1s);
+    rig.gate->lease().renew(rig.clock.now(), 60s);
+    REQUIRE(rig.thread.run_until([&] { return status.has_value(); }));
+    return *status;
+  };
+  CHECK(put_over_a_stop(layout::Access::kReadWrite) == Status::NFS4ERR_ACCESS);
+  CHECK(put_over_a_stop(layout::Access::kMirror) == Status::NFS4_OK);
+  CHECK(rig.put(rig.handle()) == Status::NFS4_OK);
+}
+
 TEST_CASE("what was written is acknowledged with the next lease, unless it was fenced") {
   HandlerRig rig;
   LeaseWait wait(rig.gate->lease(), rig.pool, {&rig.thread.ring()}, rig.clock);
