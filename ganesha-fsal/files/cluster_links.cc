@@ -32,6 +32,10 @@ Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
   growths.reserve(reports.size());
   for (const control::ReportSize& report : reports) {
     if (report.object.fsid != names_.superblock().fsid) continue;
+    if (report.end == 0) {  // arrived() has put the size in doubt
+      const auto durable = journal_.ensure(report.object.fileid);
+      if (!durable && durable.error() != Errc::kStale) return durable;
+    }
     if (written_again(report)) continue;  // for the batch before
     growths.push_back({.id = report.object.fileid, .end = report.end});
   }

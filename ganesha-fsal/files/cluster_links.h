@@ -8,6 +8,7 @@
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/removal_queue.h"
 #include "ganesha-fsal/files/file_table.h"
+#include "ganesha-fsal/files/writer_journal.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 
 namespace weft::mds {
@@ -16,8 +17,9 @@ class NamespaceSizes final : public FileSizes {
  public:
   // `changed` is told of every file whose attributes a report changed, before the data server is
   // answered: caches of them are to be dropped.
-  NamespaceSizes(Namespace& names, FileTable& files, std::function<void(FileId)> changed)
-      : names_(names), files_(files), changed_(std::move(changed)) {}
+  NamespaceSizes(Namespace& names, FileTable& files, WriterJournal& journal,
+                 std::function<void(FileId)> changed)
+      : names_(names), files_(files), journal_(journal), changed_(std::move(changed)) {}
 
   [[nodiscard]] Result<std::uint64_t> size_of(const layout::ObjectId& object) override;
   [[nodiscard]] Result<> grow(std::span<const control::ReportSize> reports) override;
@@ -27,6 +29,7 @@ class NamespaceSizes final : public FileSizes {
  private:
   Namespace& names_;
   FileTable& files_;
+  WriterJournal& journal_;
   const std::function<void(FileId)> changed_;
 };
 

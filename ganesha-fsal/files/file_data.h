@@ -152,8 +152,10 @@ class FileData {
   // until then layouts and I/O of the file wait.
   void relearn_size(FileId file);
   // The same without asking at once: a LAYOUTCOMMIT came after its layout was returned, and its
-  // sender could say anything.
-  void doubt_size(FileId file);
+  // sender could say anything. The journal has the doubt when this returns, so that a restart of
+  // this server does not end it. After an error only this run knows of it; kBusy, as of
+  // WriterJournal::begin(): its sender is to ask again.
+  [[nodiscard]] Result<> doubt_size(FileId file);
   // A client gave a layout back, or asked for one as if it had none: it has forgotten it. Linux
   // forgets a layout when a data server refuses it, as one does whose object was fenced, and with
   // it the LAYOUTCOMMIT that was due of what other servers took. So the size is in doubt when a

@@ -14,15 +14,16 @@ constexpr std::chrono::seconds kPatience{2};
 
 }  // namespace
 
-void FileData::doubt_size(FileId file) {
+Result<> FileData::doubt_size(FileId file) {
   FileTable::Changing(parts_.files, file)->size.doubt = parts_.files.number();
   parts_.changed(file);
+  return parts_.journal.ensure(file);
 }
 
 void FileData::layout_ended(FileId file, ClientId client, layout::Access access, bool forgotten) {
   if (access == layout::Access::kReadWrite &&
       (forgotten || parts_.layouts.recalled(file, client, access))) {
-    doubt_size(file);
+    static_cast<void>(doubt_size(file));  // the record of the layout is there
   }
   parts_.layouts.returned(file, client, access);
 }
@@ -59,7 +60,8 @@ void FileData::end_doubt(FileId file, std::uint64_t doubt) {
 }
 
 void FileData::relearn_size(FileId file) {
-  doubt_size(file);
+  // The record of the earlier run stays until its writers are fenced.
+  static_cast<void>(doubt_size(file));
   static_cast<void>(ready(file));
 }
 
@@ -164,7 +166,7 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
   // back, which the cut waits for.
   if (uncut(growth.id)) {
     believed.end = 0;
-    doubt_size(growth.id);
+    if (auto durable = doubt_size(growth.id); !durable) return failed(durable);
     const auto after = parts_.names.grow_size(believed);
     if (!after) return failed(after);
     return after->size;
@@ -176,7 +178,9 @@ Result<std::uint64_t> FileData::commit(const Growth& growth, ClientId client) {
   // Ganesha's lock on the file's state is held: the client comes again for what the data servers do
   // not answer at once.
   if (doubtful && growth.end > before->size) {
-    if (!doubt_of(growth.id)) doubt_size(growth.id);
+    const auto durable =
+        doubt_of(growth.id) ? parts_.journal.ensure(growth.id) : doubt_size(growth.id);
+    if (!durable) return failed(durable);
     if (auto known = finish_learning(growth.id, kSizePatience); !known) return failed(known);
     believed.end = 0;
   }

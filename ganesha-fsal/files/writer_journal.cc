@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "ganesha-fsal/files/results.h"
+
 namespace weft::mds {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr Clock::time_point kEver = FileState::kNever - Clock::duration(1);
 
 Result<std::size_t> WriterJournal::open() {
   const auto found = parts_.names.written_files(0, SIZE_MAX);
-  if (!found) return fail(found.error().code, found.error().text);
+  if (!found) return failed(found);
   for (const WrittenFile& file : *found) {
     const FileTable::Changing record(parts_.files, file.id);
     record->journal.recorded = true;
@@ -43,14 +45,27 @@ Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::
   Pin pin(*this, file);
   if (durable) {
     auto map = layout_map(parts_.files, parts_.names, file);
-    if (!map) return fail(map.error().code, map.error().text);
+    if (!map) return failed(map);
     if (!*map) return fail(Errc::kStale, "removed");
     return Begun{std::move(**map), std::move(pin)};
   }
   auto map = parts_.names.begin_writing(file, make);
-  if (!map) return fail(map.error().code, map.error().text);
+  if (!map) return failed(map);
   FileTable::Changing(parts_.files, file)->journal.durable = true;
   return Begun{std::move(*map), std::move(pin)};
+}
+
+Result<> WriterJournal::ensure(FileId file) {
+  {
+    const FileTable::Looking record(parts_.files, file);
+    const JournalState& state = record->journal;
+    if ((state.durable || state.inherited) && !state.ending) return {};
+  }
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map) return failed(map);
+  if (!*map) return {};
+  const auto begun = begin(file, no_layout);
+  return begun ? Result<>() : failed(begun);
 }
 
 void WriterJournal::unpin(FileId file) {

@@ -7,6 +7,8 @@
 //   sweep    Some time after nobody holds such a layout any more, records go, many in one
 //            transaction that nobody waits for. So a file that is opened again and again, and one
 //            that is made, written and closed, cost one record and a share of a sweep.
+//   ensure   The file's size is in doubt, perhaps long after its last layout came back: a record is
+//            made as begin() makes one, and stays until the size is learned.
 //   doubt    A holder was fenced: what it wrote last it has told nobody. The record stays until
 //            settled().
 //   inherit  A record of an earlier run stands for holders that nobody remembers. It stays until
@@ -19,7 +21,7 @@
 //
 // Invariants:
 //  1. While a layout for writing is out, or its holder is being fenced, the record is durable.
-//  2. A record whose file is in doubt or inherited is never swept.
+//  2. A record whose file is in doubt, for its size or its copies, or inherited is never swept.
 //  3. This run makes no further record while there are Parts::most.
 #pragma once
 
@@ -76,6 +78,10 @@ class WriterJournal {
   // Namespace::begin_writing(), unless that was done before. kBusy: there are too many records, or
   // the store takes long to end this one.
   [[nodiscard]] Result<Begun> begin(FileId file, const Namespace::MakeLayout& make);
+
+  // A record of the file is durable, of this run or of an earlier one; there is none of a file
+  // without a layout map. It stays as long as the size is in doubt. Errors as of begin().
+  [[nodiscard]] Result<> ensure(FileId file);
 
   // No-op for a file without record: no layout for writing was out.
   void doubt(FileId file);

@@ -159,12 +159,12 @@ nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layout
   const ClientId client = client_of(arg->fsal_seg_data);
   FileData& data = this_export().server().data();
   if (arg->fsal_seg_data == nullptr) {  // its layout was returned before: patch 0035
-    data.doubt_size(handle.file);
-    return NFS4_OK;
+    const auto doubted = data.doubt_size(handle.file);
+    return doubted ? NFS4_OK : to_nfsstat(doubted.error().code);
   }
   if (arg->segment.io_mode != LAYOUTIOMODE4_RW && !data.may_write(handle.file, client)) {
-    data.doubt_size(handle.file);  // that one was returned before
-    return NFS4ERR_BADLAYOUT;
+    const auto doubted = data.doubt_size(handle.file);  // that one was returned before
+    return doubted ? NFS4ERR_BADLAYOUT : to_nfsstat(doubted.error().code);
   }
   if (arg->new_offset && arg->last_write >= kMaxFileSize) return NFS4ERR_INVAL;
   Growth growth;

@@ -116,7 +116,13 @@ Result<> MetadataServer::open_names() {
   names_ = std::move(*names);
   keep_maps(files_, *names_);
   store_id_ = first_bytes(names_->superblock().cluster_uuid);
-  sizes_ = std::make_unique<NamespaceSizes>(*names_, files_, environment_.invalidate_attributes);
+  journal_ = std::make_unique<WriterJournal>(
+      WriterJournal::Parts{.files = files_,
+                           .names = *names_,
+                           .now = [this] { return environment_.clock.now(); },
+                           .linger = options_.journal_linger});
+  sizes_ = std::make_unique<NamespaceSizes>(*names_, files_, *journal_,
+                                            environment_.invalidate_attributes);
   removal_source_ = std::make_unique<NamespaceRemovals>(*names_);
   return {};
 }
@@ -193,11 +199,6 @@ void MetadataServer::make_layouts() {
                     .in_use = [this](FileId file, ClientId client) {
                       return environment_.is_open(file, client);
                     }});
-  journal_ = std::make_unique<WriterJournal>(
-      WriterJournal::Parts{.files = files_,
-                           .names = *names_,
-                           .now = [this] { return environment_.clock.now(); },
-                           .linger = options_.journal_linger});
   mirrors_ = std::make_unique<Mirrors>(mirror_parts());
   cluster_->keep_missed_copies(*mirrors_);
   data_ = std::make_unique<FileData>(FileData::Parts{

@@ -143,6 +143,7 @@ class MetadataServer {
   std::shared_ptr<rpc::peer::Keyring> keys_;
   std::unique_ptr<Namespace> names_;
   std::uint64_t store_id_ = 0;
+  std::unique_ptr<WriterJournal> journal_;
   std::unique_ptr<NamespaceSizes> sizes_;
   std::unique_ptr<NamespaceRemovals> removal_source_;
   std::unique_ptr<BufferPool> pool_;
@@ -152,7 +153,6 @@ class MetadataServer {
   std::unique_ptr<layout::Placement> placement_;
   std::unique_ptr<DsFencer> fencer_;
   std::unique_ptr<LayoutService> layouts_;
-  std::unique_ptr<WriterJournal> journal_;
   std::unique_ptr<Mirrors> mirrors_;
   std::unique_ptr<FileData> data_;
   std::unique_ptr<Prefetcher> prefetcher_;

@@ -17,6 +17,7 @@ constexpr ClientId kOther = 6;
 // A file of 5000 bytes with one copy, at two data servers whose disks may be slow to cut.
 struct CutsTest : ServerTest {
   CutsTest() {
+    options.journal_linger = 0s;
     start();
     f = file(kRootFileId, "f");
     for (std::uint8_t id = 1; id <= 2; ++id) {
@@ -70,6 +71,17 @@ struct CutsTest : ServerTest {
     REQUIRE_FALSE(truncate(size, client));
     break_disk(std::nullopt);
     REQUIRE(at_server() == 5000);
+  }
+  void sweep_journal() {
+    server->data().settle_due(true);
+    REQUIRE(names->written_files(0, 10)->empty());
+    REQUIRE(store.wait_durable(store.commits()));
+  }
+  // The metadata server dies and comes back, and its clients have had their time.
+  void restart_all() {
+    restart();
+    for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
+    server->data().settle_due(true);
   }
   template <class Call>
   auto begin(Call call) {
@@ -192,7 +204,7 @@ TEST_CASE_METHOD(CutsTest, "what failed to be cut is cut when nobody has a layou
 
 TEST_CASE_METHOD(CutsTest, "an object that is not cut yet does not say how long the file is") {
   fail_to_cut(10, kOwn);
-  server->data().doubt_size(f);
+  REQUIRE(server->data().doubt_size(f));
   CHECK(server->data().size_known(f));
   CHECK_FALSE(server->data().learn_end(f));
   CHECK(attributes(f).size == 10);
@@ -257,9 +269,49 @@ TEST_CASE_METHOD(CutsTest, "what is written behind a cut, and reported before it
   CHECK(attributes(f).size == 3000);
 }
 
+TEST_CASE_METHOD(CutsTest, "what was reported during a cut counts after a restart, too") {
+  sweep_journal();
+  hold_cuts(true);
+  auto cut = begin([&] { return truncate(10, kOwn).has_value(); });
+  await_cut();
+  CHECK(report(3000));
+  hold_cuts(false);
+  holder->let_go(0);
+  CHECK(cut.get());
+  write_under_layout(3000);
+  restart_all();
+  CHECK(attributes(f).size == 3000);
+}
+
+TEST_CASE_METHOD(CutsTest,
+                 "a size that is doubted when no layout is out is learned after a restart") {
+  sweep_journal();
+  write_under_layout(7000);
+  SECTION("a LAYOUTCOMMIT came after its layout was returned") {
+    REQUIRE(server->data().doubt_size(f));
+  }
+  SECTION("or no data server has said whether it is right") {
+    {
+      const std::lock_guard lock(holder->mutex);
+      holder->hold_stats = true;
+    }
+    CHECK_FALSE(server->data().commit({.id = f, .end = 7000}, kOwn));
+    holder->answer_stats();
+  }
+  restart_all();
+  CHECK(attributes(f).size == 7000);
+}
+
+TEST_CASE_METHOD(CutsTest, "a doubt costs no record where there are no bytes to doubt") {
+  const FileId empty = file(kRootFileId, "empty");
+  CHECK(server->data().doubt_size(empty));
+  CHECK(server->data().size_known(empty));
+  CHECK(names->written_files(0, 10)->size() == 1);  // f's
+}
+
 // It came before the fence of its client was answered, and so before what others do with the file.
 TEST_CASE_METHOD(CutsTest, "a file is not cut between a report of it and that it is noted") {
-  NamespaceSizes sizes(*names, server->files(), [](FileId) {});
+  NamespaceSizes sizes(*names, server->files(), server->journal(), [](FileId) {});
   control::ReportSize told{names->object_of(f, **names->layout(f)), 7000, 0};
   auto uncut = sizes.arrived(told);
   CHECK(told.end == 7000);

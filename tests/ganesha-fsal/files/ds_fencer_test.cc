@@ -50,7 +50,8 @@ class HeldStore final : public KvStore {
 };
 
 struct Fixture {
-  Fixture() : names(Namespace::open(store, {}).value()), sizes(*names, files, [](FileId) {}) {
+  Fixture()
+      : names(Namespace::open(store, {}).value()), sizes(*names, files, journal, [](FileId) {}) {
     Cluster::Config config;
     config.listen = layout::make_address("127.0.0.1", 0).value();
     config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
@@ -66,6 +67,7 @@ struct Fixture {
   HeldStore store;
   std::unique_ptr<Namespace> names;
   FileTable files;
+  WriterJournal journal{{.files = files, .names = *names}};
   NamespaceSizes sizes;
   std::unique_ptr<Cluster> cluster;
   std::optional<DsFencer> fencer;

@@ -170,7 +170,7 @@ TEST_CASE_METHOD(Restored,
 TEST_CASE_METHOD(Restored, "restored: a data server makes no zeros of what may be gone") {
   const FileId f = put("f", 3 * kUnit);
   restore();
-  NamespaceSizes sizes(*names, server->files(), [](FileId) {});
+  NamespaceSizes sizes(*names, server->files(), server->journal(), [](FileId) {});
   const auto object = names->object_of(f, **names->layout(f));
   CHECK(sizes.size_of(object).error() == Errc::kBusy);
   REQUIRE(server->data().fit(f));
