@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/cluster/gather.h"
 
@@ -10,6 +12,8 @@ namespace {
 
 // What one look into the queue takes; also the most objects one message to a data server names.
 constexpr std::size_t kBatch = rpc::control::kMaxRemovals;
+
+constexpr std::uint32_t kEverywhere = 0;  // no data server has that number
 
 }  // namespace
 
@@ -26,6 +30,19 @@ void RemovalQueue::stop() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+}
+
+void RemovalQueue::queued(std::span<const layout::ObjectId> objects) {
+  {
+    const MutexLock lock(mutex_);
+    kicked_ = true;
+    if (new_.size() + objects.size() <= parts_.remembered) {
+      new_.insert(new_.end(), objects.begin(), objects.end());
+    } else {
+      look_at_all_ = true;
+    }
+  }
+  wake_.notify_all();
 }
 
 void RemovalQueue::kick() {
@@ -60,46 +77,99 @@ void RemovalQueue::run() {
 }
 
 std::uint64_t RemovalQueue::pass() {
-  std::uint64_t left = 0;
-  std::optional<layout::ObjectId> after;
-  while (true) {
-    {
-      const MutexLock lock(mutex_);
-      if (stopping_) return left;
-    }
-    const auto queued = parts_.source.pending(after, kBatch);
-    if (!queued) {
-      spdlog::warn("event=removals_unread why=\"{}\"", queued.error().describe());
-      return left + 1;
-    }
-    if (queued->empty()) return left;
-    after = queued->back().object;
-    std::map<std::uint32_t, Batch> by_server;
-    for (const QueuedRemoval& removal : *queued) {
-      for (const std::uint32_t id : removal.ds_ids) {
-        // The others need not wait for one that may never be back.
-        if (removal.least_epoch == 0 && parts_.may_change(removal.object, id)) {
-          ++left;
-          continue;
-        }
-        Batch& batch = by_server[id];
-        batch.objects.push_back(removal.object);
-        if (removal.least_epoch == 0) continue;
-        control::Fence fence;
-        fence.object = removal.object;
-        fence.epoch = removal.least_epoch;
-        batch.fences.push_back(fence);
-      }
-    }
-    left += remove_batches(std::move(by_server));
+  const std::vector<Where> again = std::exchange(again_, {});
+  std::set<Where> wanted(again.begin(), again.end());
+  left_ = 0;
+  bool all =
+      std::ranges::any_of(away_, [this](const auto& one) { return parts_.reachable(one.first); });
+  {
+    const MutexLock lock(mutex_);
+    all = std::exchange(look_at_all_, false) || all;
+    for (const layout::ObjectId& object : new_) wanted.emplace(object, kEverywhere);
+    new_.clear();
   }
+  const auto passed = all ? pass_all() : pass_some(wanted);
+  std::uint64_t left = left_;
+  for (const auto& [id, count] : away_) left += count;
+  if (passed) return left;
+  spdlog::warn("event=removals_unread why=\"{}\"", passed.error().describe());
+  const MutexLock lock(mutex_);
+  look_at_all_ = true;
+  return left + 1;
 }
 
-std::uint64_t RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batches) {
-  std::uint64_t left = 0;
+Result<> RemovalQueue::pass_all() {
+  away_.clear();
+  std::optional<layout::ObjectId> after;
+  while (!stopping()) {
+    const auto queued = parts_.source.pending(after, kBatch);
+    if (!queued) return std::unexpected(queued.error());
+    if (queued->empty()) return {};
+    after = queued->back().object;
+    remove(*queued);
+  }
+  return {};
+}
+
+Result<> RemovalQueue::pass_some(const std::set<Where>& wanted) {
+  std::vector<layout::ObjectId> objects;
+  for (const auto& [object, ds_id] : wanted) {
+    if (objects.empty() || objects.back() != object) objects.push_back(object);
+  }
+  for (std::size_t at = 0; at < objects.size() && !stopping(); at += kBatch) {
+    const auto some = std::span(objects).subspan(at, std::min(kBatch, objects.size() - at));
+    auto queued = parts_.source.pending(some);
+    if (!queued) return std::unexpected(queued.error());
+    for (QueuedRemoval& removal : *queued) {
+      if (wanted.contains({removal.object, kEverywhere})) continue;
+      std::erase_if(removal.ds_ids,
+                    [&](std::uint32_t ds_id) { return !wanted.contains({removal.object, ds_id}); });
+    }
+    remove(*queued);
+  }
+  return {};
+}
+
+bool RemovalQueue::stopping() const {
+  const MutexLock lock(mutex_);
+  return stopping_;
+}
+
+void RemovalQueue::remove(std::span<const QueuedRemoval> queued) {
+  std::map<std::uint32_t, Batch> by_server;
+  for (const QueuedRemoval& removal : queued) {
+    for (const std::uint32_t id : removal.ds_ids) {
+      // The others need not wait for one that may never be back.
+      if (removal.least_epoch == 0 && parts_.may_change(removal.object, id)) {
+        try_again(id, {&removal.object, 1});
+        continue;
+      }
+      Batch& batch = by_server[id];
+      batch.objects.push_back(removal.object);
+      if (removal.least_epoch == 0) continue;
+      control::Fence fence;
+      fence.object = removal.object;
+      fence.epoch = removal.least_epoch;
+      batch.fences.push_back(fence);
+    }
+  }
+  remove_batches(std::move(by_server));
+}
+
+void RemovalQueue::try_again(std::uint32_t ds_id, std::span<const layout::ObjectId> objects) {
+  left_ += objects.size();
+  if (again_.size() + objects.size() <= parts_.remembered) {
+    for (const layout::ObjectId& object : objects) again_.emplace_back(object, ds_id);
+    return;
+  }
+  const MutexLock lock(mutex_);
+  look_at_all_ = true;
+}
+
+void RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batches) {
   std::erase_if(batches, [&](const auto& batch) {
     const bool away = !parts_.reachable(batch.first);
-    if (away) left += batch.second.objects.size();
+    if (away) away_[batch.first] += batch.second.objects.size();
     return away;
   });
   const auto asked = await<void>([&](Done<void> done) {
@@ -117,18 +187,20 @@ std::uint64_t RemovalQueue::remove_batches(std::map<std::uint32_t, Batch> batche
       removed += batch.objects.size();
       continue;
     }
-    left += batch.objects.size();
+    try_again(id, batch.objects);
     spdlog::warn("event=removal_failed ds={} objects={} why=\"{}\"", id, batch.objects.size(),
                  (asked ? batch.removed : asked).error().describe());
   }
-  if (removed == 0) return left;
+  if (removed == 0) return;
   if (const auto finished = finish(batches); !finished) {
+    for (const auto& [id, batch] : batches) {
+      if (batch.removed) try_again(id, batch.objects);
+    }
     spdlog::warn("event=removals_unrecorded removals={} why=\"{}\"", removed,
                  finished.error().describe());
-    return left + removed;
+    return;
   }
   spdlog::debug("event=removed removals={}", removed);
-  return left;
 }
 
 void RemovalQueue::ask(std::uint32_t ds_id, Batch& batch, Done<void> done) {

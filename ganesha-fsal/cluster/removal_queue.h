@@ -7,7 +7,11 @@
 // an earlier run of ours come to nothing: data servers fence them first
 // (Registry::missing_fences()).
 //
-// Threading: one thread of its own; kick() from any. stop() joins.
+// The queue may be long while a data server is away. It is read from its start when this begins,
+// when a data server is back that has removals in it, and when more is new or failed than is
+// remembered (Parts::remembered). Otherwise only what is new, or failed, is looked at.
+//
+// Threading: one thread of its own; kick() and queued() from any. stop() joins.
 #pragma once
 
 #include <chrono>
@@ -16,8 +20,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ganesha-fsal/cluster/data_servers.h"
@@ -45,6 +51,9 @@ class RemovalSource {
   // The oldest removals after `after` (nullopt: from the start), in order, at most `limit`.
   [[nodiscard]] virtual Result<std::vector<QueuedRemoval>> pending(
       std::optional<layout::ObjectId> after, std::size_t limit) = 0;
+  // Those of these objects.
+  [[nodiscard]] virtual Result<std::vector<QueuedRemoval>> pending(
+      std::span<const layout::ObjectId> objects) = 0;
   // The data servers named with them have removed them, or never had them.
   [[nodiscard]] virtual Result<> done(std::span<const QueuedRemoval> removed) = 0;
 };
@@ -60,8 +69,10 @@ class RemovalQueue {
     // Asked where no fence keeps such changes off. Any thread.
     std::function<bool(const layout::ObjectId&, std::uint32_t ds_id)> may_change;
     std::chrono::milliseconds period = std::chrono::seconds(2);
+    std::size_t remembered = std::size_t{1} << 18;  // objects that are new; those that failed
   };
-  // A full pass over what is queued begins on kick(), and every `period` while anything is left.
+  // What can be removed now is, at once after queued() and kick(), and every `period` while
+  // anything is left.
   explicit RemovalQueue(Parts parts) : parts_(std::move(parts)) {}
   RemovalQueue(const RemovalQueue&) = delete;
   RemovalQueue& operator=(const RemovalQueue&) = delete;
@@ -69,23 +80,31 @@ class RemovalQueue {
 
   void start();
   void stop();
-  // There is something new, or a data server is back.
+  // Removals of these objects are new in the queue.
+  void queued(std::span<const layout::ObjectId> objects);
+  // A data server is back.
   void kick();
 
-  // Removals seen but not finished in the last pass; for reports.
+  // Removals seen and not finished; for reports.
   [[nodiscard]] std::uint64_t backlog() const;
 
  private:
   void run();
-  // One pass. Returns how many removals at data servers are left.
+  using Where = std::pair<layout::ObjectId, std::uint32_t>;  // at which data server
+
+  // Removes what can be. Returns how many removals at data servers are left.
   std::uint64_t pass();
+  [[nodiscard]] Result<> pass_all();
+  [[nodiscard]] Result<> pass_some(const std::set<Where>& wanted);
+  [[nodiscard]] bool stopping() const;
+  void remove(std::span<const QueuedRemoval> queued);
   struct Batch {
     std::vector<layout::ObjectId> objects;
     std::vector<control::Fence> fences;
     Result<> removed;
   };
-  // By data server. Returns how many removals are left.
-  std::uint64_t remove_batches(std::map<std::uint32_t, Batch> batches);
+  void remove_batches(std::map<std::uint32_t, Batch> batches);  // by data server
+  void try_again(std::uint32_t ds_id, std::span<const layout::ObjectId> objects);
   void ask(std::uint32_t ds_id, Batch& batch, Done<void> done);
   // What was acknowledged is taken off the queue, all data servers' at once.
   [[nodiscard]] Result<> finish(const std::map<std::uint32_t, Batch>& batches);
@@ -94,8 +113,15 @@ class RemovalQueue {
   mutable Mutex mutex_;
   CondVar wake_;
   bool kicked_ WEFT_GUARDED_BY(mutex_) = true;
+  std::vector<layout::ObjectId> new_ WEFT_GUARDED_BY(mutex_);
+  bool look_at_all_ WEFT_GUARDED_BY(mutex_) = true;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::uint64_t backlog_ WEFT_GUARDED_BY(mutex_) = 0;
+  // The worker's: how many removals wait for data servers that are away; and what else is left of a
+  // pass, as far as it is remembered.
+  std::map<std::uint32_t, std::uint64_t> away_;
+  std::uint64_t left_ = 0;
+  std::vector<Where> again_;
   std::thread thread_;
 };
 

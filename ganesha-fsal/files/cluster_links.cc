@@ -49,9 +49,9 @@ Result<> NamespaceSizes::grow(std::span<const control::ReportSize> reports) {
   return {};
 }
 
-Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(std::optional<layout::ObjectId> after,
-                                                              std::size_t limit) {
-  auto removals = names_.pending_removals(after, limit);
+namespace {
+
+Result<std::vector<QueuedRemoval>> to_queued(Result<std::vector<PendingRemoval>> removals) {
   if (!removals) return std::unexpected(removals.error());
   std::vector<QueuedRemoval> queued;
   queued.reserve(removals->size());
@@ -59,6 +59,18 @@ Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(std::optional<layo
     queued.push_back({removal.object, std::move(removal.ds_ids), removal.least_epoch});
   }
   return queued;
+}
+
+}  // namespace
+
+Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(std::optional<layout::ObjectId> after,
+                                                              std::size_t limit) {
+  return to_queued(names_.pending_removals(after, limit));
+}
+
+Result<std::vector<QueuedRemoval>> NamespaceRemovals::pending(
+    std::span<const layout::ObjectId> objects) {
+  return to_queued(names_.pending_removals(objects));
 }
 
 Result<> NamespaceRemovals::done(std::span<const QueuedRemoval> removed) {

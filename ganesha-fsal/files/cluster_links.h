@@ -39,6 +39,8 @@ class NamespaceRemovals final : public RemovalSource {
 
   [[nodiscard]] Result<std::vector<QueuedRemoval>> pending(std::optional<layout::ObjectId> after,
                                                            std::size_t limit) override;
+  [[nodiscard]] Result<std::vector<QueuedRemoval>> pending(
+      std::span<const layout::ObjectId> objects) override;
   [[nodiscard]] Result<> done(std::span<const QueuedRemoval> removed) override;
 
  private:

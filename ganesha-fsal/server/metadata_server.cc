@@ -179,7 +179,8 @@ void MetadataServer::make_removals() {
       .reachable = [this](std::uint32_t id) { return cluster_->registry().has_fences(id); },
       .may_change = [this](const layout::ObjectId& object,
                            std::uint32_t id) { return data_->may_change(object, id); }});
-  names_->watch_removals([this] { removals_->kick(); });
+  names_->watch_removals(
+      [this](std::span<const layout::ObjectId> objects) { removals_->queued(objects); });
 }
 
 void MetadataServer::make_layouts() {

@@ -101,7 +101,7 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
   StaleChanges stale;
   Tree::Maps maps;
   std::vector<FileId> told_writes;
-  bool removals = false;
+  std::vector<layout::ObjectId> removals;
   auto seq = store_.apply([&](Transaction& transaction) {
     Tree tree(transaction, locks_, now_ns, superblock_.boot_epoch,
               {.be_restored = restore_.has_value(), .have_policies = policies_});
@@ -109,14 +109,14 @@ Result<CommitSeq> Namespace::commit(InodeLocks::Guard& guard, const Change& body
     told_writes = tree.told();
     stale = tree.stale_changes();
     maps = tree.take_changed_maps();
-    removals = tree.removals_queued();
+    removals = tree.removals_queued(superblock_.fsid);
     return done;
   });
   // After an error, too: what it has done to the store is not known.
   for (const auto& [id, map] : maps) {
     if (map_changed_) map_changed_(id, seq && map ? &*map : nullptr);
   }
-  if (removals && removal_queued_) removal_queued_();
+  if (!removals.empty() && removal_queued_) removal_queued_(removals);
   if (!seq) return pass(seq);
   for (const FileId id : told_writes) locks_.forget(id);
   stale_counts_.add(stale);

@@ -159,8 +159,9 @@ class Namespace {
   // not known, since the store has failed. Before anything else is called; at most once.
   using MapChanged = std::function<void(FileId, const layout::LayoutMap* now)>;
   void watch_maps(MapChanged changed) { map_changed_ = std::move(changed); }
-  // `queued` is called when removals() has more, in the same way.
-  void watch_removals(std::function<void()> queued) { removal_queued_ = std::move(queued); }
+  // `queued` is called with objects whose removal is queued, in the same way.
+  using RemovalQueued = std::function<void(std::span<const layout::ObjectId>)>;
+  void watch_removals(RemovalQueued queued) { removal_queued_ = std::move(queued); }
   [[nodiscard]] bool maps_watched() const { return static_cast<bool>(map_changed_); }
 
   // --- making ---
@@ -439,6 +440,9 @@ class Namespace {
   // Removals after `after` (nullopt: from the start) by file number, at most `limit`.
   [[nodiscard]] Result<std::vector<PendingRemoval>> pending_removals(
       std::optional<layout::ObjectId> after, std::size_t limit) const;
+  // Those of these objects that are queued.
+  [[nodiscard]] Result<std::vector<PendingRemoval>> pending_removals(
+      std::span<const layout::ObjectId> objects) const;
   // The data servers named have removed the objects, or never had them. Not durable on return: what
   // a crash undoes is removed once more. Many objects share a commit.
   [[nodiscard]] Result<> finish_removals(std::span<const PendingRemoval> removed);
@@ -447,6 +451,9 @@ class Namespace {
                                          std::span<const std::uint32_t> ds_ids);
 
  private:
+  // The same, once they are durable.
+  [[nodiscard]] Result<std::vector<PendingRemoval>> certain(
+      std::vector<PendingRemoval> removals) const;
   Namespace(KvStore& store, NamespaceOptions options);
   [[nodiscard]] Result<> start();
   [[nodiscard]] Result<> look_for_policies();
@@ -501,7 +508,7 @@ class Namespace {
   KvStore& store_;
   const NamespaceOptions options_;
   MapChanged map_changed_;
-  std::function<void()> removal_queued_;
+  RemovalQueued removal_queued_;
   SuperblockInfo superblock_;  // constant after open, as the next
   std::optional<RestoreRecord> restore_;
   FileIdAllocator ids_;

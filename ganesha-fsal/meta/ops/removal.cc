@@ -11,7 +11,6 @@ Result<std::vector<PendingRemoval>> Namespace::pending_removals(
     std::optional<layout::ObjectId> after, std::size_t limit) const {
   std::vector<PendingRemoval> out;
   Result<> bad;
-  CommitSeq seen = 0;
   keys::Range range = keys::all(keys::Prefix::kRemoval);
   if (after) range.begin = keys::after(keys::removal(after->fileid, after->generation));
   const auto visit = [&](std::string_view key, std::string_view value) {
@@ -29,11 +28,35 @@ Result<std::vector<PendingRemoval>> Namespace::pending_removals(
   auto done = store_.latest().scan(range.begin, range.end, limit, visit);
   if (!done) return pass(done);
   if (!bad) return pass(bad);
-  // An object must not go before its file's removal is certain.
-  for (const PendingRemoval& removal : out)
+  return certain(std::move(out));
+}
+
+Result<std::vector<PendingRemoval>> Namespace::pending_removals(
+    std::span<const layout::ObjectId> objects) const {
+  std::vector<std::string> wanted;
+  for (const layout::ObjectId& object : objects) {
+    wanted.push_back(keys::removal(object.fileid, object.generation));
+  }
+  auto values = store_.latest().peek_all(wanted);
+  if (!values) return pass(values);
+  std::vector<PendingRemoval> out;
+  for (std::size_t at = 0; at < objects.size(); ++at) {
+    if (!(*values)[at]) continue;
+    auto record = decode_removal(*(*values)[at]);
+    if (!record) return pass(record);
+    out.push_back({objects[at], std::move(record->ds_ids), record->least_epoch});
+  }
+  return certain(std::move(out));
+}
+
+// An object must not go before its file's removal is certain.
+Result<std::vector<PendingRemoval>> Namespace::certain(std::vector<PendingRemoval> removals) const {
+  CommitSeq seen = 0;
+  for (const PendingRemoval& removal : removals) {
     seen = std::max(seen, locks_.seen({removal.object.fileid}));
+  }
   if (auto durable = store_.wait_durable(seen); !durable) return pass(durable);
-  return out;
+  return removals;
 }
 
 namespace {

@@ -433,8 +433,14 @@ Result<> Tree::queue_removal(FileId id, std::uint32_t generation, std::vector<st
   std::ranges::sort(ds_ids);
   ds_ids.erase(std::unique(ds_ids.begin(), ds_ids.end()), ds_ids.end());
   transaction_.put(key, encode(RemovalRecord{std::move(ds_ids), least_epoch}));
-  removals_queued_ = true;
+  removals_queued_.emplace_back(id, generation);
   return {};
+}
+
+std::vector<layout::ObjectId> Tree::removals_queued(std::uint32_t fsid) const {
+  std::vector<layout::ObjectId> objects;
+  for (const auto& [id, generation] : removals_queued_) objects.push_back({id, generation, fsid});
+  return objects;
 }
 
 }  // namespace weft::mds

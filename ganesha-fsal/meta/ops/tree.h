@@ -99,7 +99,8 @@ class Tree {
   // Maps that are changed, as they are in the end, or removed.
   using Maps = std::map<FileId, std::optional<layout::LayoutMap>>;
   [[nodiscard]] Maps take_changed_maps() { return std::move(changed_maps_); }
-  [[nodiscard]] bool removals_queued() const { return removals_queued_; }
+  // Objects whose removal is queued, of file system `fsid`.
+  [[nodiscard]] std::vector<layout::ObjectId> removals_queued(std::uint32_t fsid) const;
   // Files that had an UntoldWrite: to be forgotten when this is committed.
   [[nodiscard]] const std::vector<FileId>& told() const { return told_; }
 
@@ -148,7 +149,7 @@ class Tree {
   const May may_;
   StaleChanges stale_changes_;
   Maps changed_maps_;
-  bool removals_queued_ = false;
+  std::vector<std::pair<FileId, std::uint32_t>> removals_queued_;  // generations of objects
   std::vector<FileId> told_;
 };
 

@@ -21,8 +21,10 @@ struct World : RemovalSource, DataServers {
   std::set<std::pair<std::uint32_t, layout::ObjectId>> changing;
   std::map<layout::ObjectId, std::uint32_t> least_epochs;
   std::map<layout::ObjectId, std::uint32_t> fences;
+  std::size_t read = 0;  // removals, by whoever looks for them
   std::size_t fence_calls = 0;
   std::size_t done_calls = 0;
+  std::size_t failures = 0;
   std::size_t largest_batch = 0;
   std::size_t together = 1;                           // so many are asked before any answers
   std::vector<std::move_only_function<void()>> held;  // answers
@@ -38,6 +40,21 @@ struct World : RemovalSource, DataServers {
                        {at->second.begin(), at->second.end()},
                        epoch == least_epochs.end() ? 0 : epoch->second});
     }
+    read += found.size();
+    return found;
+  }
+  Result<std::vector<QueuedRemoval>> pending(std::span<const layout::ObjectId> objects) override {
+    const std::lock_guard lock(mutex);
+    std::vector<QueuedRemoval> found;
+    for (const layout::ObjectId& object : objects) {
+      const auto at = queued.find(object);
+      if (at == queued.end()) continue;
+      const auto epoch = least_epochs.find(object);
+      found.push_back({object,
+                       {at->second.begin(), at->second.end()},
+                       epoch == least_epochs.end() ? 0 : epoch->second});
+    }
+    read += found.size();
     return found;
   }
   Result<> done(std::span<const QueuedRemoval> acknowledged) override {
@@ -75,6 +92,7 @@ struct World : RemovalSource, DataServers {
     {
       const std::lock_guard lock(mutex);
       failed = failing.contains(id);
+      if (failed) ++failures;
       largest_batch = std::max(largest_batch, objects.size());
       for (const auto& object : objects) {
         if (least_epochs.contains(object)) CHECK(fences.contains(object));
@@ -107,15 +125,19 @@ struct World : RemovalSource, DataServers {
                 },
             .period = 10ms};
   }
-  bool await_queued(std::size_t count) {
-    for (int i = 0; i < 2000; ++i) {
+  // Until it holds, with a deadline that only what never comes true reaches.
+  bool await(const std::function<bool()>& holds) {
+    for (int i = 0; i < 12'000; ++i) {
       {
         const std::lock_guard lock(mutex);
-        if (queued.size() == count) return true;
+        if (holds()) return true;
       }
       std::this_thread::sleep_for(5ms);
     }
     return false;
+  }
+  bool await_queued(std::size_t count) {
+    return await([&] { return queued.size() == count; });
   }
   void add(std::uint64_t first, std::uint64_t count, std::set<std::uint32_t> ids) {
     const std::lock_guard lock(mutex);
@@ -136,7 +158,7 @@ TEST_CASE("what is queued is removed at every data server, in batches") {
   CHECK(world.largest_batch <= rpc::control::kMaxRemovals);
 
   world.add(5000, 1, {1});
-  queue.kick();
+  queue.queued(std::vector{layout::ObjectId{5000, 1, 1}});
   CHECK(world.await_queued(0));
   queue.stop();
   CHECK(queue.backlog() == 0);
@@ -178,6 +200,70 @@ TEST_CASE("a data server that is away keeps its removals, the others go on") {
     CHECK(world.removed[1].size() == 20);
     CHECK(world.removed[2].empty());
     world.away.clear();
+  }
+  CHECK(world.await_queued(0));
+}
+
+TEST_CASE("what waits for a data server that is away is not read for every file that is removed") {
+  World world;
+  world.away = {2};
+  world.add(1, 5000, {2});
+  RemovalQueue queue(world.parts());
+  queue.start();
+  REQUIRE(world.await([&] { return queue.backlog() == 5000; }));
+  const auto read = [&] {
+    const std::lock_guard lock(world.mutex);
+    return world.read;
+  };
+  const std::size_t before = read();
+  for (std::uint64_t id = 10'001; id <= 10'020; ++id) {
+    world.add(id, 1, {1, 2});
+    queue.queued(std::vector{layout::ObjectId{id, 1, 1}});
+    REQUIRE(world.await([&] { return world.removed[1].contains({id, 1, 1}); }));
+  }
+  CHECK(read() < before + 100);
+  CHECK(world.await([&] { return queue.backlog() == 5020; }));
+  {
+    const std::lock_guard lock(world.mutex);
+    world.failing = {1};
+  }
+  world.add(20'001, 1, {1, 2});
+  queue.queued(std::vector{layout::ObjectId{20'001, 1, 1}});
+  CHECK(world.await([&] { return world.failures > 5; }));
+  CHECK(queue.backlog() == 5022);  // however often it is tried again
+  {
+    const std::lock_guard lock(world.mutex);
+    world.failing.clear();
+  }
+  {
+    const std::lock_guard lock(world.mutex);
+    world.away.clear();
+  }
+  queue.kick();
+  CHECK(world.await_queued(0));
+  CHECK(world.await([&] { return queue.backlog() == 0; }));
+}
+
+TEST_CASE("more removals than are remembered are all made") {
+  World world;
+  auto parts = world.parts();
+  parts.remembered = 2;
+  RemovalQueue queue(std::move(parts));
+  queue.start();
+  REQUIRE(world.await([&] { return queue.backlog() == 0; }));
+  world.add(1, 5, {1});
+  SECTION("new ones") {
+    queue.queued(std::vector<layout::ObjectId>{{1, 1, 1}, {2, 1, 1}, {3, 1, 1}});
+  }
+  SECTION("or those that failed") {
+    {
+      const std::lock_guard lock(world.mutex);
+      world.failing = {1};
+    }
+    for (std::uint64_t id = 1; id <= 5; ++id) queue.queued(std::vector{layout::ObjectId{id, 1, 1}});
+    REQUIRE(world.await([&] { return queue.backlog() == 5; }));
+    const std::lock_guard lock(world.mutex);
+    world.failing.clear();
   }
   CHECK(world.await_queued(0));
 }

@@ -218,6 +218,28 @@ TEST_CASE_METHOD(NamespaceTest, "who wrote a file in an earlier run is refused b
   check_clean();
 }
 
+TEST_CASE_METHOD(NamespaceTest, "whoever removes objects is told which are to be") {
+  std::vector<layout::ObjectId> told;
+  names->watch_removals([&](std::span<const layout::ObjectId> objects) {
+    told.insert(told.end(), objects.begin(), objects.end());
+  });
+  const FileId first = file(kRootFileId, "first");
+  const FileId second = file(kRootFileId, "second");
+  layout_of(first, {1}, {3});
+  layout_of(second, {1}, {3});
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "first"));
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "second"));
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].fileid == first);
+  const auto pending = names->pending_removals(std::span(told).last(1));
+  REQUIRE(pending);
+  REQUIRE(pending->size() == 1);
+  CHECK(pending->front().object.fileid == second);
+  CHECK(pending->front().ds_ids == std::vector<std::uint32_t>{1, 3});
+  REQUIRE(names->finish_removals(*pending));
+  CHECK(names->pending_removals(told)->size() == 1);
+}
+
 // A leader brings its writes to a copy that is left out, too, and nobody waits for those.
 TEST_CASE_METHOD(NamespaceTest, "what was sent to a copy that is not current does not come late") {
   const auto epoch_of_removal = [this](std::string_view name) {
