@@ -326,8 +326,6 @@ Result<InodeAttributes> FileData::set_attributes(const Credentials& who, FileId 
   if (!after) {
     if (auto ended = end_layouts_beside_late(file); !ended) return failed(ended);
   }
-  if (!after || whole) return after;
-  if (auto fits = parts_.names.judge_restored(file, std::nullopt); !fits) return failed(fits);
   return after;
 }
 

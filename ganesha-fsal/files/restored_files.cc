@@ -186,17 +186,15 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
       return fail(Errc::kBusy, marked.error().describe());
     }
   }
-  const bool grew = (!*cut || was_made) && end > inode->size;
-  if (grew) {
-    spdlog::warn("event=restored_file_grew file={:x} from={} to={}", file, inode->size, end);
-    if (auto grown = grow_to(*inode, {end, true}); !grown) return failed(grown);
-  }
-  // A crash right after this may call the file damaged, one before it does no harm.
-  if (was_made) {
-    if (auto done = parts_.names.finish_truncate(**cut); !done) return failed(done);
-    FileTable::Changing(parts_.files, file)->phase.uncut = false;
-  }
-  return parts_.names.judge_restored(file, std::nullopt, grew);
+  SinceBackup since;
+  if (was_made) since.cut = *cut;
+  if ((!*cut || was_made) && end > inode->size) since.end = end;
+  if (auto kept = parts_.names.judge_restored(file, std::nullopt, since); !kept) return kept;
+  if (was_made) FileTable::Changing(parts_.files, file)->phase.uncut = false;
+  if (since.end == 0) return {};
+  spdlog::warn("event=restored_file_grew file={:x} from={} to={}", file, inode->size, end);
+  parts_.changed(file);
+  return {};
 }
 
 }  // namespace weft::mds

@@ -206,7 +206,8 @@ class Namespace {
   // setattr, then cut, then finish, then grant layouts again.
   [[nodiscard]] Result<AttributesChanged> setattr(const Credentials& who, FileId id,
                                                   const AttributeChange& change);
-  // Done at every data server. Nothing happens when a later truncate took its place.
+  // Done at every data server. Nothing happens when a later truncate took its place. What was found
+  // of a file's objects after a restore is forgotten when it was cut to nothing.
   [[nodiscard]] Result<> finish_truncate(const PendingTruncate& done);
   [[nodiscard]] Result<std::optional<PendingTruncate>> pending_truncate(FileId id) const;
   // After a restart these must be done again before layouts of their files are granted.
@@ -410,10 +411,10 @@ class Namespace {
   };
   [[nodiscard]] Result<std::vector<RestoredFile>> restored_files(FileId after,
                                                                  std::size_t limit) const;
-  // What was found of its objects; nothing: they fit. `grew`: the file was longer than at the
-  // backup, and is counted. kStale: no such file.
+  // What was found of its objects; nothing: they fit. All at once: the file's size, or a cut, would
+  // be judged as another's without the rest. kStale: no such file.
   [[nodiscard]] Result<> judge_restored(FileId id, const std::optional<RestoredRecord>& found,
-                                        bool grew = false);
+                                        const SinceBackup& since = {});
   // How many were, since the restore.
   [[nodiscard]] Result<std::uint64_t> restored_grown() const;
   // A name of each of these files, in its path from the root. Goes through all names.

@@ -57,12 +57,18 @@ Result<std::uint64_t> Namespace::restored_grown() const {
 }
 
 Result<> Namespace::judge_restored(FileId id, const std::optional<RestoredRecord>& found,
-                                   bool grew) {
+                                   const SinceBackup& since) {
   return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
-    if (auto inode = tree.inode(id); !inode) return pass(inode);
+    auto inode = tree.inode(id);
+    if (!inode) return pass(inode);
     const std::string key = keys::restored(id);
     found ? tree.transaction().put(key, encode(*found)) : tree.transaction().erase(key);
-    if (!grew) return {};
+    if (since.cut) {
+      if (auto done = tree.finish_truncate(*since.cut); !done) return done;
+    }
+    if (since.end == 0) return {};
+    tree.touch_written(*inode, since.end);
+    tree.store(*inode);
     auto count = counted(tree.transaction().get(keys::restored_grown()));
     if (!count) return pass(count);
     tree.transaction().put(keys::restored_grown(), encode_counter(*count + 1));

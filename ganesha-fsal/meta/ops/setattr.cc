@@ -97,15 +97,17 @@ Result<AttributesChanged> Namespace::setattr(const Credentials& who, FileId id,
   return out;
 }
 
-Result<> Namespace::finish_truncate(const PendingTruncate& finished) {
-  return change(locks_.lock({finished.id}), [&](Tree& tree) -> Result<> {
-    auto record = to_truncate(tree.transaction().get(keys::truncate(finished.id)));
-    if (!record) return pass(record);
-    if (*record && (*record)->ticket == finished.ticket) {
-      tree.transaction().erase(keys::truncate(finished.id));
-    }
-    return {};
-  });
+Result<> Tree::finish_truncate(const PendingTruncate& done) {
+  auto record = to_truncate(transaction_.get(keys::truncate(done.id)));
+  if (!record) return pass(record);
+  if (!*record || (*record)->ticket != done.ticket) return {};
+  transaction_.erase(keys::truncate(done.id));
+  if (may_.be_restored && done.cut_at == 0) transaction_.erase(keys::restored(done.id));
+  return {};
+}
+
+Result<> Namespace::finish_truncate(const PendingTruncate& done) {
+  return change(locks_.lock({done.id}), [&](Tree& tree) { return tree.finish_truncate(done); });
 }
 
 Result<std::optional<PendingTruncate>> Namespace::pending_truncate(FileId id) const {

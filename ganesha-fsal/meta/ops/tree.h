@@ -110,6 +110,10 @@ class Tree {
                                        std::vector<std::uint32_t> ds_ids,
                                        std::uint32_t least_epoch = 0);
 
+  // Nothing happens when a later truncate took its place. A file of a backup that was cut to
+  // nothing has lost nothing.
+  [[nodiscard]] Result<> finish_truncate(const PendingTruncate& done);
+
   // The bytes of a file that are here; empty: none.
   [[nodiscard]] Result<std::string> inline_bytes(FileId id);
   void put_inline(FileId id, std::string bytes);

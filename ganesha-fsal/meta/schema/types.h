@@ -146,6 +146,12 @@ struct PendingTruncate {
   layout::LayoutMap layout;
 };
 
+// What was done to a file's objects since the backup that its metadata came back from.
+struct SinceBackup {
+  std::uint64_t end = 0;               // the file grew to this, and is counted; 0: it did not
+  std::optional<PendingTruncate> cut;  // which was made
+};
+
 struct AttributesChanged {
   InodeAttributes before;
   InodeAttributes after;

@@ -219,6 +219,63 @@ TEST_CASE_METHOD(Restored, "restored: a cut is not made again over what was writ
   check_clean();
 }
 
+// Whatever of it the crash leaves out. Fences are committed, too.
+TEST_CASE_METHOD(Restored, "restored: a crash while files are looked at damages none") {
+  constexpr std::uint64_t kCommits = 10;
+  std::vector<FileId> cut;
+  std::vector<FileId> grown;
+  for (std::uint64_t at = 0; at < kCommits; ++at) {
+    cut.push_back(put("cut" + std::to_string(at), 4 * kUnit));
+    begin_cut(cut.back(), kUnit);
+    begin_cut(cut.back(), 4 * kUnit);
+    grown.push_back(put("grown" + std::to_string(at), kUnit));
+  }
+  restore();
+  for (std::uint64_t at = 0; at < kCommits; ++at) {
+    for (const FileId file : {cut[at], grown[at]}) {
+      servers[0]->hold(file, kUnit);
+      servers[1]->hold(file, file == cut[at] ? 2 * kUnit : 4 * kUnit, kMade + kHour);
+      store.fail_commits(Errc::kIo, at, 1000);
+      static_cast<void>(server->data().fit(file));
+      store.fail_commits(Errc::kIo, 0, 0);
+    }
+    restart();
+    connect();
+    for (const FileId file : {cut[at], grown[at]}) {
+      CHECK(server->data().fit(file));
+      CHECK(attributes(file).size == 4 * kUnit);
+    }
+    CHECK_FALSE(*names->pending_truncate(cut[at]));
+  }
+  CHECK(names->restored_grown() == kCommits);
+  check_clean();
+}
+
+TEST_CASE_METHOD(Restored, "restored: a crash leaves no file damaged that was cut to nothing") {
+  constexpr std::uint64_t kCommits = 4;
+  std::vector<FileId> files;
+  for (std::uint64_t at = 0; at < kCommits; ++at) {
+    files.push_back(put(std::to_string(at), 4 * kUnit));
+  }
+  restore();
+  for (std::uint64_t at = 0; at < kCommits; ++at) {
+    const FileId file = files[at];
+    gone(0, file);
+    CHECK(server->data().fit(file).error() == Errc::kIo);
+    store.fail_commits(Errc::kIo, at, 1000);
+    const auto done = cut(file, 0);
+    store.fail_commits(Errc::kIo, 0, 0);
+    restart();
+    connect();
+    const bool to_be_cut = attributes(file).size > 0 || names->pending_truncate(file)->has_value();
+    CHECK(to_be_cut == (state(file) == State::kDamaged));
+    if (done) CHECK_FALSE(to_be_cut);
+    REQUIRE(cut(file, 0));
+    CHECK(state(file) == std::nullopt);
+  }
+  check_clean();
+}
+
 TEST_CASE_METHOD(Restored, "restored: a cut that was not made everywhere is made") {
   const FileId f = put("f", 4 * kUnit);
   const FileId done = put("done", 4 * kUnit);
