@@ -1,5 +1,6 @@
 // Changes of size that meet others of the same file: nothing is cut that was written later.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <future>
 #include <thread>
 
@@ -220,6 +221,52 @@ TEST_CASE_METHOD(CutsTest, "an object that is not cut yet does not say how long 
   }
   REQUIRE(truncate(20, kOwn));
   CHECK(attributes(f).size == 20);
+}
+
+TEST_CASE_METHOD(CutsTest, "a size that is set while a cut is pending is the file's") {
+  const std::uint64_t wanted = GENERATE(0, 5, 10, 4000);
+  fail_to_cut(10, kOwn);
+  SECTION("the pending cut is made first") { REQUIRE(truncate(wanted, kOwn)); }
+  SECTION("or cannot be made yet") {
+    break_disk(Errc::kBusy);
+    CHECK_FALSE(truncate(wanted, kOwn));
+    CHECK(attributes(f).size == 10);
+    break_disk(std::nullopt);
+    REQUIRE(truncate(wanted, kOwn));
+  }
+  SECTION("or another makes it") {
+    hold_cuts(true);
+    auto mender = begin([&] { server->data().catch_up(); });
+    await_cut();
+    auto second = begin([&] { return truncate(wanted, kOwn).has_value(); });
+    hold_cuts(false);
+    holder->let_go(0);
+    mender.get();
+    if (!second.get()) REQUIRE(truncate(wanted, kOwn));
+  }
+  SECTION("or this server was started anew") {
+    restart_all();
+    REQUIRE(truncate(wanted, kOwn));
+  }
+  SECTION("or it is made, and the later one is pending") {
+    hold_cuts(true);
+    auto second = begin([&] { return truncate(wanted, kOwn).has_value(); });
+    await_cut();
+    break_disk(Errc::kBusy);  // after the first
+    hold_cuts(false);
+    holder->let_go(0);
+    CHECK_FALSE(second.get());
+    CHECK(attributes(f).size == wanted);
+    break_disk(std::nullopt);
+    const bool restarted = GENERATE(false, true);
+    if (restarted) restart_all();
+    server->data().catch_up();
+  }
+  CHECK(attributes(f).size == wanted);
+  CHECK(at_server() == std::min<std::uint64_t>(wanted, 10));  // between them are zeros
+  REQUIRE(server->data().learn_end(f));
+  CHECK(attributes(f).size == wanted);
+  CHECK(names->pending_truncates(10)->empty());
 }
 
 TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not meet a truncate of its client in the middle") {
