@@ -357,8 +357,6 @@ class FileData {
   // Data servers refused what went by a map of that epoch (kAccess): the map there is now. kAccess:
   // it is still that one.
   [[nodiscard]] Result<layout::LayoutMap> newer_map(FileId file, std::uint32_t epoch);
-  // Of a file with one copy.
-  [[nodiscard]] Result<ProxyIo::WriteResult> written_alone(BegunWrite& begun, ProxyIo::Pieces data);
   // A write through this server, a cut or a hole has failed and may be carried out yet.
   [[nodiscard]] bool late(FileId file, const layout::LayoutMap& map) const;
   // Leaves out copies where that is so and whose servers are gone: they may never say that it is
@@ -370,8 +368,6 @@ class FileData {
   [[nodiscard]] Result<> end_layouts_beside_late(FileId file);
   // What there is to be committed, read before it is.
   [[nodiscard]] Result<std::shared_ptr<BegunSync>> prepare_sync(FileId file);
-  [[nodiscard]] Result<std::uint64_t> committed_by_leaders(BegunSync& begun);
-  [[nodiscard]] Result<std::uint64_t> committed_alone(BegunSync& begun);
   // What was written through this server is gone, or with it the file.
   void forget_unstable(FileId file);
   template <class T>
@@ -385,8 +381,15 @@ class FileData {
   // Where to send a write of a file with several copies. Nothing: the leaders are to be found,
   // which may take time.
   [[nodiscard]] std::optional<ProxyIo::File> leaders_for(BegunWrite& begun);
-  [[nodiscard]] Result<ProxyIo::WriteResult> written_to_leaders(BegunWrite& begun,
-                                                                ProxyIo::Pieces data);
+  // The second step of a change: `call` makes it again, where the first step had no answer that
+  // counts, or made no call.
+  template <class T>
+  struct Asked;
+  template <class T>
+  [[nodiscard]] Result<T> by_leaders(Asked<T>& begun, const Namespace::MakeLayout& make,
+                                     Mirrors::Use use, const LeaderCall<T>& call);
+  template <class T>
+  [[nodiscard]] Result<T> by_one_copy(Asked<T>& begun, const LeaderCall<T>& call);
   [[nodiscard]] Result<> give_way(FileId file, const layout::LayoutMap& map,
                                   const Failures& failures, Clock::time_point until);
   // file_size.cc: the newest doubt of the size, if it is in doubt; and the end of it, and no other.
@@ -490,30 +493,29 @@ struct FileData::BegunRead {
   Result<ProxyIo::ReadResult> got;  // if later
 };
 
-struct FileData::BegunWrite {
+template <class T>
+struct FileData::Asked {
   bool later = false;
   FileId file = 0;
+  std::optional<Mirrors::Target> target;   // of several copies
+  std::uint32_t epoch = 0;                 // of the map that it goes by; 0: of one older than any
+  Result<T> result = fail(Errc::kAccess);  // if later, as below
+  Failures failures;
+};
+
+struct FileData::BegunWrite : Asked<ProxyIo::WriteResult> {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   ProxyIo::Stability wanted{};
   layout::PlacementPolicy policy;
   bool mirrored = false;
   std::optional<Writing> writing;
-  std::optional<Mirrors::Target> target;  // of several copies
-  Result<ProxyIo::WriteResult> written;   // if later, as below
-  Failures failures;
-  std::uint32_t epoch = 0;  // if later, of the map that it goes by
-  bool inlined = false;     // done, in the metadata store
+  bool inlined = false;  // done, in the metadata store
 };
 
-struct FileData::BegunSync {
-  bool later = false;
-  FileId file = 0;
-  std::optional<layout::LayoutMap> map;   // nothing: there is nothing to be committed
-  std::uint64_t last = 0;                 // of the file's unstable writes
-  std::optional<Mirrors::Target> target;  // if later, of several copies
-  Result<std::uint64_t> committed{0};     // if later, as below
-  Failures failures;
+struct FileData::BegunSync : Asked<std::uint64_t> {
+  std::optional<layout::LayoutMap> map;  // nothing: there is nothing to be committed
+  std::uint64_t last = 0;                // of the file's unstable writes
 };
 
 }  // namespace weft::mds

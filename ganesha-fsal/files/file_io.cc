@@ -213,6 +213,33 @@ Result<T> FileData::through_leaders(FileId file, const Namespace::MakeLayout& ma
   }
 }
 
+template <class T>
+Result<T> FileData::by_leaders(Asked<T>& begun, const Namespace::MakeLayout& make, Mirrors::Use use,
+                               const LeaderCall<T>& call) {
+  const auto until = parts_.files.now() + kPersist;
+  if (begun.later) {
+    if (begun.result || begun.failures.empty()) return std::move(begun.result);
+    const auto out = give_way(begun.file, begun.target->map, begun.failures, until);
+    begun.target.reset();
+    if (!out) return failed(out);
+  }
+  return through_leaders(begun.file, make, use, call, until);
+}
+
+template <class T>
+Result<T> FileData::by_one_copy(Asked<T>& begun, const LeaderCall<T>& call) {
+  while (!begun.result && begun.result.error() == Errc::kAccess) {
+    const auto map = newer_map(begun.file, begun.epoch);
+    if (!map) return failed(map);
+    if (mirrored(*map)) return fail(Errc::kBusy, "the file is being moved");
+    begun.epoch = map->object_epoch;
+    const ProxyIo::File to{parts_.names.object_of(begun.file, *map), *map, {}};
+    begun.result =
+        await_with<T, Failures>([&](Finished<T> done) { call(to, std::move(done)); }).first;
+  }
+  return std::move(begun.result);
+}
+
 // For inline_files.cc.
 template Result<ProxyIo::WriteResult> FileData::through_leaders(
     FileId, const Namespace::MakeLayout&, Mirrors::Use, const LeaderCall<ProxyIo::WriteResult>&,
@@ -235,7 +262,7 @@ Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
   if (!here) return failed(here);
   if (*here) {
     auto ended = std::make_shared<BegunWrite>();
-    ended->written =
+    ended->result =
         ProxyIo::WriteResult{size, ProxyIo::Stability::kFileSync, parts_.proxy.verifier()};
     ended->inlined = true;
     return ended;
@@ -245,8 +272,14 @@ Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
   const auto map = map_of(file, policy);
   if (!map) return failed(map);
   ++writes_;
-  auto begun = std::make_shared<BegunWrite>(false, file, offset, size, wanted, policy,
-                                            mirrored(*map), std::optional(std::move(*writing)));
+  auto begun = std::make_shared<BegunWrite>();
+  begun->file = file;
+  begun->offset = offset;
+  begun->size = size;
+  begun->wanted = wanted;
+  begun->policy = policy;
+  begun->mirrored = mirrored(*map);
+  begun->writing.emplace(std::move(*writing));
   auto to = begun->mirrored ? leaders_for(*begun)
                             : ProxyIo::File{parts_.names.object_of(file, *map), *map, {}};
   if (!to) return begun;
@@ -255,7 +288,7 @@ Result<std::shared_ptr<FileData::BegunWrite>> FileData::begin_write(
   parts_.proxy.write(*to, offset, data, wanted,
                      [begun, answered = std::move(answered)](Result<ProxyIo::WriteResult> written,
                                                              Failures failures) mutable {
-                       begun->written = std::move(written);
+                       begun->result = std::move(written);
                        begun->failures = std::move(failures);
                        begun.reset();  // as of a read
                        answered();
@@ -272,40 +305,16 @@ std::optional<ProxyIo::File> FileData::leaders_for(BegunWrite& begun) {
   return to;
 }
 
-Result<ProxyIo::WriteResult> FileData::written_to_leaders(BegunWrite& begun, ProxyIo::Pieces data) {
-  const auto until = parts_.files.now() + kPersist;
-  if (begun.later) {
-    if (begun.written || begun.failures.empty()) return std::move(begun.written);
-    const auto out = give_way(begun.file, begun.target->map, begun.failures, until);
-    begun.target.reset();
-    if (!out) return failed(out);
-  }
-  const LeaderCall<ProxyIo::WriteResult> call = [&](const ProxyIo::File& to,
-                                                    Finished<ProxyIo::WriteResult> done) {
+Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pieces data) {
+  if (begun.inlined) return std::move(begun.result);
+  const bool nothing_sent = begun.later && !begun.result && begun.failures.empty();
+  const LeaderCall<ProxyIo::WriteResult> write = [&](const ProxyIo::File& to,
+                                                     Finished<ProxyIo::WriteResult> done) {
     parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
   };
-  return through_leaders(begun.file, placer(begun.policy), Mirrors::Use::kWrite, call, until);
-}
-
-Result<ProxyIo::WriteResult> FileData::written_alone(BegunWrite& begun, ProxyIo::Pieces data) {
-  while (!begun.written && begun.written.error() == Errc::kAccess) {
-    const auto map = newer_map(begun.file, begun.epoch);
-    if (!map) return failed(map);
-    if (mirrored(*map)) return fail(Errc::kBusy, "the file is being moved");
-    begun.epoch = map->object_epoch;
-    const ProxyIo::File to{parts_.names.object_of(begun.file, *map), *map, {}};
-    begun.written =
-        await_with<ProxyIo::WriteResult, Failures>([&](Finished<ProxyIo::WriteResult> done) {
-          parts_.proxy.write(to, begun.offset, data, begun.wanted, std::move(done));
-        }).first;
-  }
-  return std::move(begun.written);
-}
-
-Result<ProxyIo::WriteResult> FileData::end_write(BegunWrite& begun, ProxyIo::Pieces data) {
-  if (begun.inlined) return std::move(begun.written);
-  const bool nothing_sent = begun.later && !begun.written && begun.failures.empty();
-  auto written = begun.mirrored ? written_to_leaders(begun, data) : written_alone(begun, data);
+  auto written = begun.mirrored
+                     ? by_leaders(begun, placer(begun.policy), Mirrors::Use::kWrite, write)
+                     : by_one_copy(begun, write);
   if (!written) {
     begun.writing.reset();
     if (nothing_sent) return written;
@@ -402,9 +411,10 @@ Result<std::shared_ptr<FileData::BegunSync>> FileData::begin_sync(FileId file, A
   }
   to.object = parts_.names.object_of(file, to.map);
   begun->later = true;
+  begun->epoch = to.map.object_epoch;
   parts_.proxy.commit(to, [begun, answered = std::move(answered)](Result<std::uint64_t> committed,
                                                                   Failures failures) mutable {
-    begun->committed = std::move(committed);
+    begun->result = std::move(committed);
     begun->failures = std::move(failures);
     begun.reset();  // as of a read
     answered();
@@ -412,43 +422,14 @@ Result<std::shared_ptr<FileData::BegunSync>> FileData::begin_sync(FileId file, A
   return begun;
 }
 
-Result<std::uint64_t> FileData::committed_by_leaders(BegunSync& begun) {
-  const auto until = parts_.files.now() + kPersist;
-  if (begun.later) {
-    if (begun.committed || begun.failures.empty()) return std::move(begun.committed);
-    const auto out = give_way(begun.file, begun.target->map, begun.failures, until);
-    begun.target.reset();
-    if (!out) return failed(out);
-  }
-  const LeaderCall<std::uint64_t> call = [&](const ProxyIo::File& to,
-                                             Finished<std::uint64_t> done) {
-    parts_.proxy.commit(to, std::move(done));
-  };
-  return through_leaders(begun.file, no_layout, Mirrors::Use::kPin, call, until);
-}
-
-Result<std::uint64_t> FileData::committed_alone(BegunSync& begun) {
-  layout::LayoutMap& map = *begun.map;
-  for (bool answered = begun.later;; answered = true) {
-    if (answered) {
-      if (begun.committed || begun.committed.error() != Errc::kAccess) {
-        return std::move(begun.committed);
-      }
-      auto newer = newer_map(begun.file, map.object_epoch);
-      if (!newer) return failed(newer);
-      if (mirrored(*newer)) return fail(Errc::kBusy, "the file is being moved");
-      map = std::move(*newer);
-    }
-    const ProxyIo::File only{parts_.names.object_of(begun.file, map), map, {}};
-    begun.committed = await_with<std::uint64_t, Failures>([&](Finished<std::uint64_t> finished) {
-                        parts_.proxy.commit(only, std::move(finished));
-                      }).first;
-  }
-}
-
 Result<> FileData::end_sync(BegunSync& begun) {
   if (!begun.map) return {};
-  const auto done = mirrored(*begun.map) ? committed_by_leaders(begun) : committed_alone(begun);
+  const LeaderCall<std::uint64_t> commit = [&](const ProxyIo::File& to,
+                                               Finished<std::uint64_t> done) {
+    parts_.proxy.commit(to, std::move(done));
+  };
+  const auto done = mirrored(*begun.map) ? by_leaders(begun, no_layout, Mirrors::Use::kPin, commit)
+                                         : by_one_copy(begun, commit);
   if (!done) return failed(done);
   if (FileTable::Changing(parts_.files, begun.file)->unstable.committed(begun.last, *done)) {
     parts_.journal.doubt(begun.file);
