@@ -105,7 +105,7 @@ void print_text(const FsckReport& report) {
 }
 
 int reclaim(const std::string& path) {
-  auto store = open_rocks_kv({.path = path, .create_if_missing = false});
+  auto store = open_rocks_kv({.path = path, .create_if_missing = false, .clock = system_clock()});
   if (!store) return complain(store.error());
   auto names = Namespace::open(**store);
   if (!names) return complain(names.error());
@@ -118,7 +118,8 @@ int reclaim(const std::string& path) {
 int run(const Arguments& arguments) {
   FsckReport report;
   {
-    auto store = open_rocks_kv({.path = arguments.path, .read_only = true});
+    auto store =
+        open_rocks_kv({.path = arguments.path, .read_only = true, .clock = system_clock()});
     if (!store) return complain(store.error());
     auto checked = fsck((*store)->latest(), check_record);
     if (!checked) return complain(checked.error());

@@ -120,7 +120,8 @@ Result<> give_to_owner(const std::string& folder) {
 }
 
 Result<mds::Prepared> prepare(const std::string& folder, const backup::Manifest& manifest) {
-  auto store = mds::open_rocks_kv({.path = folder, .create_if_missing = false, .restoring = true});
+  auto store = mds::open_rocks_kv(
+      {.path = folder, .create_if_missing = false, .restoring = true, .clock = system_clock()});
   if (!store) return pass(store);
   return mds::prepare_restored(**store,
                                {.made_ns = manifest.made_ns,

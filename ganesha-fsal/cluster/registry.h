@@ -93,7 +93,7 @@ struct RegistryOptions {
   // is taken at its word.
   std::uint32_t first_lost = 0;
   std::uint32_t first_fresh = 0;
-  std::function<Clock::time_point()> now = [] { return system_clock().now(); };
+  std::function<Clock::time_point()> now;
 };
 
 // Whether a file with copies counts on a data server, or on the others of the stripe.

@@ -53,7 +53,7 @@ class WEFT_CAPABILITY("file table") FileTable {
 
  public:
   // Deadlines of waits and of what is due are of this clock, which outlives the table.
-  explicit FileTable(const weft::Clock& clock = system_clock()) : clock_(clock) {}
+  explicit FileTable(const weft::Clock& clock) : clock_(clock) {}
   FileTable(const FileTable&) = delete;
   FileTable& operator=(const FileTable&) = delete;
 

@@ -97,7 +97,7 @@ std::vector<WriterJournal::Unsettled> WriterJournal::due(bool inherited_too,
                                                          std::size_t limit) const {
   std::vector<Unsettled> found;
   const auto add = [&](Due kind) {
-    for (const FileId file : parts_.files.due(kind, parts_.now(), limit - found.size())) {
+    for (const FileId file : parts_.files.due(kind, parts_.files.now(), limit - found.size())) {
       if (const auto what = unsettled(file)) found.push_back(*what);
     }
   };
@@ -113,7 +113,7 @@ void WriterJournal::settled(const Unsettled& what) {
 }
 
 void WriterJournal::not_settled(FileId file) {
-  FileTable::Changing(parts_.files, file)->journal.retry_at = parts_.now() + parts_.retry;
+  FileTable::Changing(parts_.files, file)->journal.retry_at = parts_.files.now() + parts_.retry;
 }
 
 std::uint64_t WriterJournal::doubted(const Unsettled& what) {
@@ -143,7 +143,7 @@ void WriterJournal::retry_all() {
 }
 
 void WriterJournal::sweep() {
-  const auto now = parts_.now();
+  const auto now = parts_.files.now();
   for (;;) {
     const auto due = parts_.files.due(Due::kEndRecord, now, kMostOfASweep);
     std::vector<FileId> ending;

@@ -26,14 +26,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "ganesha-fsal/files/layout_maps.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
-#include "rpc/base/clock.h"
 
 namespace weft::mds {
 
@@ -42,7 +40,6 @@ class WriterJournal {
   struct Parts {
     FileTable& files;
     Namespace& names;
-    std::function<Clock::time_point()> now = [] { return system_clock().now(); };
     Clock::duration linger = std::chrono::seconds(5);  // of a record that nobody needs
     Clock::duration retry = std::chrono::seconds(5);   // after settling failed
     std::size_t most = std::size_t{1} << 20;           // records

@@ -170,6 +170,7 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options,
                            .sync = options.sync_metadata,
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
                            .on_failure = [](const Error& error) { end_without_store(error); },
+                           .clock = process_clock(),
                            .on_waits = [&waits = made->waits](bool now) { waits = now; }});
   if (!kv) {
     // While others are served, it is the administrator's turn.

@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
   if (argc > 2) setup.threads = std::atoi(argv[2]);
   if (argc > 3) setup.seconds = std::atof(argv[3]);
   const bool sync = argc <= 4 || std::string_view(argv[4]) != "nosync";
-  auto store = open_rocks_kv({.path = argv[1], .sync = sync});
+  auto store = open_rocks_kv({.path = argv[1], .sync = sync, .clock = system_clock()});
   if (!store) {
     fmt::print(stderr, "{}\n", store.error().describe());
     return 8;

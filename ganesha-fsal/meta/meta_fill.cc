@@ -107,7 +107,7 @@ Result<> fill(Namespace& names, const Order& order) {
 }
 
 Result<> run(const Order& order) {
-  auto store = open_rocks_kv({.path = order.folder, .sync = false});
+  auto store = open_rocks_kv({.path = order.folder, .sync = false, .clock = system_clock()});
   if (!store) return pass(store);
   auto names = Namespace::open(**store);
   if (!names) return pass(names);

@@ -71,7 +71,7 @@ class ProxyIo {
     // by the pool: all of it, and half of it for one data server.
     std::size_t max_calls = 512;
     bool rdma = false;  // data servers that have it, and are not on this machine, are reached so
-    const weft::Clock& clock = system_clock();
+    const weft::Clock& clock;
   };
 
   struct File {

@@ -61,8 +61,8 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
 
   // `keys`: to show data servers who it is (cluster_session.h).
   ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
-                 Registry& registry, BufferPool& pool, IsGone is_gone = {}, bool rdma = false,
-                 const weft::Clock& clock = system_clock());
+                 Registry& registry, BufferPool& pool, IsGone is_gone, bool rdma,
+                 const weft::Clock& clock);
   ServerSessions(const ServerSessions&) = delete;
   ServerSessions& operator=(const ServerSessions&) = delete;
   ~ServerSessions();

@@ -117,10 +117,7 @@ Result<> MetadataServer::open_names() {
   keep_maps(files_, *names_);
   store_id_ = first_bytes(names_->superblock().cluster_uuid);
   journal_ = std::make_unique<WriterJournal>(
-      WriterJournal::Parts{.files = files_,
-                           .names = *names_,
-                           .now = [this] { return environment_.clock.now(); },
-                           .linger = options_.journal_linger});
+      WriterJournal::Parts{.files = files_, .names = *names_, .linger = options_.journal_linger});
   sizes_ = std::make_unique<NamespaceSizes>(*names_, files_, *journal_,
                                             environment_.invalidate_attributes);
   removal_source_ = std::make_unique<NamespaceRemovals>(*names_);

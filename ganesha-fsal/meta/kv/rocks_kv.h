@@ -55,7 +55,7 @@ struct RocksOptions {
   std::size_t write_buffer_bytes = std::size_t{64} << 20;  // at most; of each of 4
   std::chrono::milliseconds stall_limit{0};                // 0: none
   std::function<void(const Error&)> on_failure;            // once, from any thread
-  const weft::Clock& clock = system_clock();               // outlives the store
+  const weft::Clock& clock;                                // outlives the store
   // true: writes are under way and none ends, so who changes something waits; false: no more.
   std::function<void(bool)> on_waits;
   // For tests.

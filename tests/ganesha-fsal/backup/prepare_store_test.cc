@@ -271,6 +271,7 @@ struct ServersTest : PrepareTest {
     registry.reset();
     RegistryOptions options;
     options.cluster = cluster;
+    options.now = [] { return system_clock().now(); };
     if (names->restore()) options.first_lost = names->restore()->first_lost;
     if (names->restore()) options.first_fresh = names->restore()->first_fresh;
     auto opened = Registry::open(store, options);

@@ -55,6 +55,7 @@ struct Fixture {
     Cluster::Config config;
     config.listen = layout::make_address("127.0.0.1", 0).value();
     config.keys = std::make_shared<rpc::peer::Keyring>(test_key());
+    config.registry.now = [] { return system_clock().now(); };
     config.registry.cluster = names->superblock().cluster_uuid;
     cluster = Cluster::start(config, store, sizes).value();
     fencer.emplace(*names, *cluster);
@@ -66,7 +67,7 @@ struct Fixture {
 
   HeldStore store;
   std::unique_ptr<Namespace> names;
-  FileTable files;
+  FileTable files{system_clock()};
   WriterJournal journal{{.files = files, .names = *names}};
   NamespaceSizes sizes;
   std::unique_ptr<Cluster> cluster;

@@ -19,7 +19,7 @@ constexpr FileId kFile = 7;
 }  // namespace
 
 TEST_CASE("a record lasts as long as there is something in it") {
-  FileTable table;
+  FileTable table{system_clock()};
   CHECK(FileTable::Looking(table, kFile)->idle());
   CHECK(table.size() == 0);
   {
@@ -36,7 +36,7 @@ TEST_CASE("a record lasts as long as there is something in it") {
 
 // Under a sanitizer malloc is not the library's, which then says nothing.
 TEST_CASE("records and grants take no more memory than is told, nor much less") {
-  FileTable table;
+  FileTable table{system_clock()};
   constexpr FileId kFiles = 5000;
   const auto in_use = [] { return ::mallinfo2().uordblks; };
   const std::size_t before = in_use();
@@ -59,7 +59,7 @@ TEST_CASE("records and grants take no more memory than is told, nor much less") 
 }
 
 TEST_CASE("what is due is found by its records alone") {
-  FileTable table;
+  FileTable table{system_clock()};
   for (FileId file = 1; file <= 200; ++file) {
     FileTable::Changing(table, file)->size.doubt = table.number();
   }
@@ -91,7 +91,7 @@ TEST_CASE("who waits does so for as long as the table's clock says, whatever the
 }
 
 TEST_CASE("a limit leaves nobody out for ever") {
-  FileTable table;
+  FileTable table{system_clock()};
   for (FileId file = 1; file <= 128; ++file) FileTable::Changing(table, file)->phase.uncut = true;
   std::set<FileId> seen;
   for (int turn = 0; turn < 64; ++turn) {
@@ -101,7 +101,7 @@ TEST_CASE("a limit leaves nobody out for ever") {
 }
 
 TEST_CASE("phases: many write and learn, one is alone, and none of it beside") {
-  FileTable table;
+  FileTable table{system_clock()};
   {
     const auto writing = enter_writing(table, kFile);
     const auto second = enter_writing(table, kFile);
@@ -128,7 +128,7 @@ TEST_CASE("phases: many write and learn, one is alone, and none of it beside") {
 }
 
 TEST_CASE("a cut that is pending keeps writers away, and not who is to make it") {
-  FileTable table;
+  FileTable table{system_clock()};
   FileTable::Changing(table, kFile)->phase.uncut = true;
   CHECK(enter_writing(table, kFile).error().code == Errc::kBusy);
   CHECK(enter_learning(table, kFile).error().code == Errc::kBusy);
@@ -136,7 +136,7 @@ TEST_CASE("a cut that is pending keeps writers away, and not who is to make it")
 }
 
 TEST_CASE("who waits to be alone goes on when the last writer ends, and nobody begins meanwhile") {
-  FileTable table;
+  FileTable table{system_clock()};
   auto writing = std::make_optional(enter_writing(table, kFile).value());
   std::atomic<bool> alone{false};
   std::thread waits([&] {
@@ -153,7 +153,7 @@ TEST_CASE("who waits to be alone goes on when the last writer ends, and nobody b
 }
 
 TEST_CASE("nobody is beside who is alone, whatever many threads do") {
-  FileTable table;
+  FileTable table{system_clock()};
   constexpr FileId kFiles = 3;
   std::array<std::atomic<int>, kFiles> shared{};
   std::array<std::atomic<int>, kFiles> alone{};

@@ -19,7 +19,7 @@ struct Maps : NamespaceTest {
   // Something of the file is remembered.
   void use(bool on) { FileTable::Changing(files, f)->phase.uncut = on; }
 
-  FileTable files;
+  FileTable files{system_clock()};
   const FileId f;
 };
 

@@ -48,7 +48,7 @@ struct FakeFencer : Fencer {
 };
 
 struct Fixture {
-  FileTable files;
+  FileTable files{system_clock()};
   FakeRecaller recaller;
   FakeFencer fencer;
   Clock::time_point now{};
@@ -356,7 +356,7 @@ TEST_CASE("beside a data server that is away a client is asked before something 
 }
 
 TEST_CASE("a client may answer when the service is gone") {
-  FileTable files;
+  FileTable files{system_clock()};
   FakeRecaller recaller;
   {
     FakeFencer fencer;

@@ -169,7 +169,7 @@ struct MirrorsTest : NamespaceTest {
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
   bool grants_known = true;
-  FileTable files;
+  FileTable files{system_clock()};
   Recalls recalls;
   NoFencer fencer;
   LayoutService layouts{files, recalls, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};

@@ -64,7 +64,7 @@ struct MovesTest : NamespaceTest {
   // Once, when it is looked who is here, and when the loads are looked at.
   std::function<void()> looking;
   std::function<void()> choosing;
-  FileTable files;
+  FileTable files{system_clock()};
   NoRecaller recaller;
   NoFencer fencer;
   LayoutService layouts{files, recaller, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};

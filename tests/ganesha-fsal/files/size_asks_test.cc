@@ -24,7 +24,7 @@ struct Slow {
 }  // namespace
 
 TEST_CASE("a file is asked for once, and the answer is there for who comes next") {
-  FileTable files;
+  FileTable files{system_clock()};
   SizeAsks asks(files);
   Slow servers;
   CHECK(asks.answer(7, 1, 0ms, servers.ask()).error() == Errc::kBusy);
@@ -39,7 +39,7 @@ TEST_CASE("a file is asked for once, and the answer is there for who comes next"
 }
 
 TEST_CASE("an answer that comes in time is waited for, by one thread") {
-  FileTable files;
+  FileTable files{system_clock()};
   SizeAsks asks(files);
   Slow servers;
   CHECK(asks.answer(7, 1, 0ms, servers.ask()).error() == Errc::kBusy);
@@ -55,7 +55,7 @@ TEST_CASE("an answer that comes in time is waited for, by one thread") {
 }
 
 TEST_CASE("an answer of before the newest doubt, or of before a cut, is of no use") {
-  FileTable files;
+  FileTable files{system_clock()};
   SizeAsks asks(files);
   Slow servers;
   CHECK(asks.answer(7, 1, 0ms, servers.ask()).error() == Errc::kBusy);
@@ -78,7 +78,7 @@ TEST_CASE("an answer of before the newest doubt, or of before a cut, is of no us
 
 TEST_CASE("questions are bounded, and may be answered when nobody is left") {
   Slow servers;
-  FileTable files;
+  FileTable files{system_clock()};
   {
     SizeAsks asks(files);
     for (FileId file = 1; file <= SizeAsks::kMostAsked + 1; ++file) {

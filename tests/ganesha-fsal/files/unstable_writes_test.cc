@@ -112,7 +112,7 @@ TEST_CASE("unstable writes: a COMMIT speaks for what came before it") {
 }
 
 TEST_CASE("unstable writes: due a while after the last, and again a while later") {
-  FileTable files;
+  FileTable files{system_clock()};
   const Clock::time_point start{};
   const auto write = [&](FileId file, Clock::duration at) {
     FileTable::Changing(files, file)->unstable.written(1, files.number(), start + at, 10s);

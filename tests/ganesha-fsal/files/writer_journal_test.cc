@@ -16,12 +16,9 @@ struct Fixture : NamespaceTest {
   Fixture() : f(file(kRootFileId, "f")) { start(); }
 
   void start() {
-    files = std::make_unique<FileTable>();
-    journal.emplace(WriterJournal::Parts{.files = *files,
-                                         .names = *names,
-                                         .now = [this] { return now; },
-                                         .linger = seconds(5),
-                                         .retry = seconds(5)});
+    files = std::make_unique<FileTable>(clock);
+    journal.emplace(WriterJournal::Parts{
+        .files = *files, .names = *names, .linger = seconds(5), .retry = seconds(5)});
     inherited = journal->open().value();
   }
   void restart() {
@@ -39,18 +36,20 @@ struct Fixture : NamespaceTest {
     return begun->map;
   }
   // A layout is out, or it came back.
-  void hold(FileTable& of) { FileTable::Changing(of, f)->layouts.grants.add(1, kWrite, now); }
+  void hold(FileTable& of) {
+    FileTable::Changing(of, f)->layouts.grants.add(1, kWrite, clock.now());
+  }
   void give_back(FileTable& of) { FileTable::Changing(of, f)->layouts.grants.remove(1); }
   std::size_t recorded() { return names->written_files(0, 100)->size(); }
   void pass(seconds time) {
     journal->sweep();
-    now += time;
+    clock.advance(time);
     journal->sweep();
   }
 
   const FileId f;
   std::unique_ptr<FileTable> files;
-  Clock::time_point now{};
+  ManualClock clock;
   std::optional<WriterJournal> journal;
   std::size_t inherited = 0;
 };
@@ -127,7 +126,7 @@ TEST_CASE_METHOD(Fixture, "what fails to settle is tried again, not at once") {
   journal->doubt(f);
   journal->not_settled(f);
   CHECK(journal->due(false, 10).empty());
-  now += seconds(5);
+  clock.advance(seconds(5));
   CHECK(journal->due(false, 10).size() == 1);
   journal->not_settled(f);
   journal->retry_all();
@@ -170,7 +169,7 @@ TEST_CASE_METHOD(Fixture, "a file that is gone leaves nothing behind") {
 
 TEST_CASE_METHOD(Fixture, "sweeps and grants at once never leave a layout without its record") {
   std::atomic<bool> stop = false;
-  FileTable of;
+  FileTable of{system_clock()};
   WriterJournal busy({.files = of, .names = *names, .linger = seconds(0)});
   std::jthread sweeper([&] {
     while (!stop) busy.sweep();
@@ -192,7 +191,7 @@ TEST_CASE_METHOD(Fixture, "sweeps and grants at once never leave a layout withou
 }
 
 TEST_CASE_METHOD(Fixture, "records are bounded, and a sweep ends all that nobody needs") {
-  FileTable of;
+  FileTable of{system_clock()};
   WriterJournal few({.files = of, .names = *names, .linger = seconds(0), .most = 2});
   const FileId g = file(kRootFileId, "g");
   const FileId h = file(kRootFileId, "h");

@@ -37,7 +37,10 @@ class TempFolder {
 
 // Small sizes: tests open many.
 inline RocksOptions small_rocks(const std::string& path) {
-  return {.path = path, .block_cache_bytes = 1U << 20, .write_buffer_bytes = 4U << 20};
+  return {.path = path,
+          .block_cache_bytes = 1U << 20,
+          .write_buffer_bytes = 4U << 20,
+          .clock = system_clock()};
 }
 
 // For tests that fork: ThreadSanitizer cannot follow threads that a forked child starts.

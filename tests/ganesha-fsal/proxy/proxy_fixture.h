@@ -31,6 +31,7 @@ struct ProxyFixture {
     RegistryOptions options;
     options.cluster.fill(std::byte{1});
     options.boot = boot;
+    options.now = [] { return system_clock().now(); };
     registry = std::move(*Registry::open(store, options));
     file.map.copies.resize(copies);
     for (std::uint32_t id = 1; id <= stripes * copies; ++id) {
@@ -46,7 +47,7 @@ struct ProxyFixture {
       file.map.reads = layout::ReadPolicy::kAllCopies;
       file.leads.assign(stripes, 0);
     }
-    ProxyIo::Config config;
+    ProxyIo::Config config{.clock = system_clock()};
     config.owner = "test-mds";
     config.keys = std::make_shared<rpc::peer::Keyring>(kNfsClusterKey);
     config.boot_epoch = kBootEpoch;

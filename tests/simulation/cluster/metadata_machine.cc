@@ -47,6 +47,7 @@ bool MetadataMachine::serve(const std::string& folder) {
                                    .block_cache_bytes = 1U << 20,
                                    .write_buffer_bytes = 1U << 20,
                                    .on_failure = [&failed](const Error&) { failed = true; },
+                                   .clock = system_clock(),
                                    .floor_bytes = 1U << 20});
   if (!store) {
     trace("mds: " + store.error().describe());

@@ -52,7 +52,8 @@ std::unique_ptr<mds::KvStore> open_kv(const std::string& path, bool sync = true)
   auto store = mds::open_rocks_kv({.path = path,
                                    .sync = sync,
                                    .block_cache_bytes = std::size_t{1} << 20,
-                                   .write_buffer_bytes = std::size_t{64} << 10});
+                                   .write_buffer_bytes = std::size_t{64} << 10,
+                                   .clock = system_clock()});
   if (!store) std::fprintf(stderr, "%s\n", store.error().describe().c_str());
   SIM_CHECK(store.has_value());
   return std::move(*store);
