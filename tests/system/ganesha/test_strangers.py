@@ -1,6 +1,6 @@
 """What anybody who reaches the server's port may send.
 
-Tests of the patches from 0068 on, see docs/ganesha.md.
+Tests of the patches from 0068 on, see docs/ganesha.md, and of what is left out of the build.
 """
 
 import struct
@@ -9,9 +9,12 @@ import time
 import pytest
 
 from test_patches import healthy
-from wire import Connection, ConnectionClosed
+from wire import Connection, ConnectionClosed, RpcError
+from wire.rpc import auth_none
+from wire.xdr import Packer
 
 PROXY_LOCAL = b"\r\n\r\n\0\r\nQUIT\n" + b"\x20\x11\0\x0c" + bytes(12)
+NFSACL_PROGRAM = 100227
 
 
 @pytest.mark.parametrize("first, second", [
@@ -27,3 +30,13 @@ def test_0068_nobody_speaks_for_a_proxy(server, first, second):
                 pass
             time.sleep(0.1)
         healthy(server)
+
+
+def test_acls_of_version_3_are_not_served(server):
+    entries = Packer().uint32(4096).raw(bytes(12 * 4096)).bytes()
+    for procedure in range(3):
+        arguments = Packer().opaque(b"handle").uint32(0).uint32(0).raw(entries).bytes()
+        with Connection(server.address) as connection:
+            with pytest.raises(RpcError, match="PROG_UNAVAIL"):
+                connection.call(NFSACL_PROGRAM, 3, procedure, arguments, auth_none())
+    healthy(server)
