@@ -8,13 +8,17 @@ import time
 
 import pytest
 
-from test_patches import healthy
-from wire import Connection, ConnectionClosed, RpcError
+from test_patches import healthy, put
+from wire import Connection, ConnectionClosed, Op, RpcError, Status, const, ops
+from wire.client40 import Client40, operation
+from wire.ops import ChannelAttributes
 from wire.rpc import auth_none
 from wire.xdr import Packer
 
 PROXY_LOCAL = b"\r\n\r\n\0\r\nQUIT\n" + b"\x20\x11\0\x0c" + bytes(12)
 NFSACL_PROGRAM = 100227
+BACK = ChannelAttributes(max_request=4096, max_response=4096, max_cached=0, max_operations=4,
+                         max_requests=4)
 
 
 @pytest.mark.parametrize("first, second", [
@@ -39,4 +43,45 @@ def test_acls_of_version_3_are_not_served(server):
         with Connection(server.address) as connection:
             with pytest.raises(RpcError, match="PROG_UNAVAIL"):
                 connection.call(NFSACL_PROGRAM, 3, procedure, arguments, auth_none())
+    healthy(server)
+
+
+def create_session(clientid, sequence, **fore):
+    return ops.create_session(clientid, sequence, ChannelAttributes(**fore), BACK)
+
+
+def test_0070_client_ids_of_version_4_0_have_no_sessions(server, client):
+    with Client40(server.address) as other:
+        for sequence in (0, const.UINT32_MAX, 1):
+            reply = client.send(create_session(other.clientid, sequence))
+            assert reply.status == Status.STALE_CLIENTID
+            healthy(server)
+        assert client.send(ops.destroy_clientid(other.clientid)).status == Status.STALE_CLIENTID
+        other.open("/mem", b"file", create=True)
+    healthy(server)
+
+
+def test_0070_version_4_0_knows_no_client_ids_of_others(server, client):
+    handle, opened = client.open("/mem", b"file", create=True)
+    clientid = client.clientid
+    exchanged = client.send(ops.exchange_id(bytes(8), b"unconfirmed")).check().last
+    owner = Packer().uint64(clientid).opaque(b"owner")
+    lockt = Packer().uint32(1).uint64(0).uint64(1).raw(owner.bytes())
+    with Client40(server.address) as other:
+        for operations in (
+                [operation(Op.RENEW, Packer().uint64(clientid))],
+                [operation(Op.SETCLIENTID_CONFIRM, Packer().uint64(clientid).fixed(bytes(8), 8))],
+                [operation(Op.SETCLIENTID_CONFIRM,
+                           Packer().uint64(exchanged.clientid).fixed(bytes(8), 8))],
+                [ops.putrootfh(), ops.lookup(b"mem"), ops.open_file(b"file", clientid, seqid=1)],
+                [put(handle), operation(Op.LOCKT, lockt)],
+                [operation(Op.RELEASE_LOCKOWNER, owner)]):
+            assert other.compound(*operations).status == Status.STALE_CLIENTID, operations
+        for one in (ops.read(opened, 0, 1), ops.close(opened),
+                    ops.close(opened.with_seqid(7)), ops.open_downgrade(opened, const.SHARE_READ)):
+            assert other.compound(put(handle), one).status == Status.BAD_STATEID, one
+    # The client that was named is as it was.
+    client.call(put(handle), ops.close(opened))
+    made = client.send(create_session(exchanged.clientid, exchanged.sequence)).check().last
+    client.send(ops.destroy_session(made.session)).check()
     healthy(server)

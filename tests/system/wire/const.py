@@ -13,6 +13,7 @@ class Op(enum.IntEnum):
     GETFH = 10
     LINK = 11
     LOCK = 12
+    LOCKT = 13
     LOCKU = 14
     LOOKUP = 15
     LOOKUPP = 16
@@ -25,12 +26,14 @@ class Op(enum.IntEnum):
     READDIR = 26
     REMOVE = 28
     RENAME = 29
+    RENEW = 30
     RESTOREFH = 31
     SAVEFH = 32
     SETATTR = 34
     SETCLIENTID = 35
     SETCLIENTID_CONFIRM = 36
     WRITE = 38
+    RELEASE_LOCKOWNER = 39
     BACKCHANNEL_CTL = 40
     BIND_CONN_TO_SESSION = 41
     EXCHANGE_ID = 42
@@ -148,7 +151,7 @@ class Status(enum.IntEnum):
             return value
 
 
-UINT64_MAX = 2**64 - 1
+UINT32_MAX, UINT64_MAX = 2**32 - 1, 2**64 - 1
 
 # Layout types, iomodes, LAYOUTRETURN and CB_LAYOUTRECALL scopes.
 LAYOUT4_NFSV4_1_FILES = 1
