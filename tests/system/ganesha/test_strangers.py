@@ -10,6 +10,7 @@ import pytest
 
 from test_patches import healthy, put
 from wire import Connection, ConnectionClosed, Op, RpcError, Status, const, ops
+from wire.client import encode_compound
 from wire.client40 import Client40, operation
 from wire.ops import ChannelAttributes
 from wire.rpc import auth_none
@@ -85,3 +86,24 @@ def test_0070_version_4_0_knows_no_client_ids_of_others(server, client):
     made = client.send(create_session(exchanged.clientid, exchanged.sequence)).check().last
     client.send(ops.destroy_session(made.session)).check()
     healthy(server)
+
+
+def gss(handle, length):
+    """A credential of RPCSEC_GSS (RFC 2203) for data, in the context of this handle."""
+    body = Packer().uint32(1).uint32(0).uint32(1).uint32(1).uint32(length)
+    body.fixed(handle, len(handle))
+    return Packer().uint32(6).opaque(body.bytes()).uint32(0).opaque(b"").bytes()
+
+
+@pytest.mark.parametrize("handle, length", [
+    (b"", 0), (b"h", 1), (bytes(8), 8), (bytes(15), 15), (bytes(16), 16), (bytes(17), 17),
+    (bytes(100), 401), (bytes(100), const.UINT32_MAX)],
+    ids=["none", "1", "8", "15", "16", "17", "401 of 100", "4 GB"])
+def test_0071_contexts_that_nobody_made_are_refused(server, handle, length):
+    credential = gss(handle, length)
+    for procedure in range(2):
+        with Connection(server.address) as connection:
+            with pytest.raises(RpcError, match="DENIED"):
+                connection.call(const.NFS_PROGRAM, const.NFS_VERSION, procedure,
+                                encode_compound([ops.putrootfh()], 0), credential)
+        healthy(server)
