@@ -5,11 +5,12 @@ Tests of the patches from 0068 on, see docs/ganesha.md, and of what is left out 
 
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from test_patches import healthy, put
-from wire import Connection, ConnectionClosed, Op, RpcError, Status, const, ops
+from test_patches import granted, healthy, put
+from wire import Connection, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
 from wire.client import encode_compound
 from wire.client40 import Client40, operation
 from wire.ops import ChannelAttributes
@@ -106,4 +107,47 @@ def test_0071_contexts_that_nobody_made_are_refused(server, handle, length):
             with pytest.raises(RpcError, match="DENIED"):
                 connection.call(const.NFS_PROGRAM, const.NFS_VERSION, procedure,
                                 encode_compound([ops.putrootfh()], 0), credential)
+        healthy(server)
+
+
+def uncached(client, number=1):
+    """A session in which no answer may be kept: the client's next, or the one after, ..."""
+    made = client.send(create_session(client.clientid, client.create_sequence + number,
+                                      max_cached=0))
+    return made.check().last.session
+
+
+def test_0072_what_is_too_big_to_keep_leaves_its_slot_alone(server, client):
+    session = uncached(client)
+    for number in range(1, 4):
+        for _ in range(2):
+            reply = client.send(ops.sequence(session, number, 0, 0, cache=True))
+            assert reply.status == Status.REP_TOO_BIG_TO_CACHE
+        client.send(ops.sequence(session, number, 0, 0)).check()
+    healthy(server)
+
+
+@pytest.fixture
+def unmaps(monkeypatch):
+    """What a server frees it cannot touch again, if it is as large as a page."""
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=4096:glibc.malloc.top_pad=0")
+
+
+def test_0072_what_is_too_big_to_keep_outlives_its_session(unmaps, server, client):
+    handle, _, layout = granted(client)
+    for number in range(1, 4):
+        session = uncached(client, number)
+        server.set(getattrs_delay_ms=0)
+        client.call(put(handle), layout_ops.layoutcommit(layout))  # what is cached is not trusted
+        server.set(getattrs_delay_ms=500)
+        asked = len(server.calls("getattrs"))
+        with ThreadPoolExecutor() as threads:
+            first = threads.submit(client.send, ops.sequence(session, 1, 0, 0), put(handle),
+                                   ops.getattr([const.ATTR_SIZE]))
+            server.wait_for_call("getattrs", after=asked)
+            second = threads.submit(client.send, ops.sequence(session, 2, 0, 0, cache=True))
+            time.sleep(0.1)
+            client.send(ops.destroy_session(session)).check()
+            first.result().check()
+            assert second.result().status == Status.REP_TOO_BIG_TO_CACHE
         healthy(server)
