@@ -333,7 +333,64 @@ Result<> check_block(const GaneshaBlock& known, const ConfBlock& block) {
   return {};
 }
 
+// Its only value; empty: it is not said.
+std::string_view said(const ConfBlock& block, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      block.statements, [name](const auto& one) { return same_name(one.name, name); });
+  if (found == block.statements.end() || found->terms.size() != 1) return {};
+  return found->terms.front().text;
+}
+
+constexpr std::string_view kAccessType = "Access_Type";
+
+// Of an EXPORT. Ganesha lets nobody in where neither it nor EXPORT_DEFAULTS says who may.
+std::string_view access_of(const ConfBlock& block, const ConfBlock& conf) {
+  std::string_view access = said(block, kAccessType);
+  for (const ConfBlock& other : conf.blocks) {
+    if (access.empty() && same_name(other.name, "EXPORT_DEFAULTS")) {
+      access = said(other, kAccessType);
+    }
+  }
+  return access.empty() ? kAccess[0] : access;
+}
+
+// It says nothing that an export with this access does not say anyway.
+bool is_idle(const ConfBlock& client, std::string_view access) {
+  return std::ranges::all_of(client.statements, [access](const ConfStatement& one) {
+    return same_name(one.name, "Clients") ||
+           (same_name(one.name, kAccessType) && one.terms.size() == 1 &&
+            same_name(one.terms.front().text, access));
+  });
+}
+
 }  // namespace
+
+std::vector<std::string> idle_client_blocks(const ConfBlock& conf) {
+  std::vector<std::string> found;
+  for (const ConfBlock& block : conf.blocks) {
+    if (!same_name(block.name, "EXPORT") && !same_name(block.name, "EXPORT_DEFAULTS")) continue;
+    const std::string_view access = access_of(block, conf);
+    if (same_name(access, kAccess[0])) continue;
+    std::vector<const ConfBlock*> idle;
+    for (const ConfBlock& client : block.blocks) {
+      if (!same_name(client.name, "CLIENT")) continue;
+      idle.push_back(&client);
+      // The first block that has an address decides: those before this one keep it away from it.
+      if (!is_idle(client, access)) idle.clear();
+    }
+    for (const ConfBlock* const client : idle) {
+      found.push_back(
+          conf_error(client->place,
+                     fmt::format("CLIENT has no effect: with Access_Type = {} the {} lets every "
+                                 "address mount. Where only some may, Access_Type = None stands in "
+                                 "the {}, and Access_Type = {} in the CLIENT block",
+                                 access, block.name, block.name, access))
+              .error()
+              .text);
+    }
+  }
+  return found;
+}
 
 Result<> check_fsal_name(const ConfBlock& fsal) {
   const auto name = std::ranges::find_if(

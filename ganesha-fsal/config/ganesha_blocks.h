@@ -8,7 +8,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ganesha-fsal/config/conf_reader.h"
 
@@ -29,6 +31,10 @@ struct GaneshaBlock {
 
 // In the file itself.
 [[nodiscard]] std::span<const GaneshaBlock> ganesha_blocks();
+
+// One line each, "FILE:LINE: what": CLIENT blocks that change nothing, in an EXPORT that everybody
+// may mount. Ganesha takes what they do not say from the EXPORT, so they keep nobody out.
+[[nodiscard]] std::vector<std::string> idle_client_blocks(const ConfBlock& conf);
 
 // Every name is one that there is, and every word. kInvalid.
 [[nodiscard]] Result<> check_ganesha_blocks(const ConfBlock& conf);

@@ -415,6 +415,7 @@ Result<CheckedConf> check_conf(const ConfBlock& conf) {
   if (checked.exports == 0) return checked;
   if (auto good = check_pnfs(conf); !good) return pass(good);
   if (auto good = check_rquota(conf); !good) return pass(good);
+  checked.warnings = idle_client_blocks(conf);
   return checked;
 }
 

@@ -29,6 +29,8 @@ struct CheckedConf {
   // What exports of a store have to say alike, as the first of each says it: by Metadata_Path, then
   // by option.
   std::map<std::string, std::map<std::string_view, ConfStatement>> stores;
+  // What is no error and hardly what is meant: a line each, "FILE:LINE: what".
+  std::vector<std::string> warnings;
 };
 
 // Stops at the first error. kInvalid.

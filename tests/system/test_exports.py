@@ -1,6 +1,7 @@
 """Several exports of one metadata store: each has its own options, and comes and goes by itself."""
 
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -197,6 +198,30 @@ def test_a_layout_is_recalled_by_the_handle_of_its_export(tenants):
         whole, stateid = other.open(FIRST + "/a", b"one")
         other.compound(ops.putfh(whole), ops.setattr(stateid, size=0))
     assert client.backchannel.next_recall().handle == handle
+
+
+def documented_access(clients):
+    """What docs/clients.md shows of who may mount an export, of these addresses."""
+    page = (Path(__file__).parents[2] / "docs/clients.md").read_text()
+    shown = re.search(r'Pseudo = "/project-a"; (Access_Type = \w+;).*\n *(CLIENT \{.*\})\n', page)
+    client, replaced = re.subn(r"Clients = [^;]*", f"Clients = {clients}", shown[2])
+    assert replaced == 1
+    return f"{shown[1]} {client}"
+
+
+def test_who_is_not_among_the_clients_of_an_export_is_refused(run, network):
+    """In the form that docs/clients.md shows."""
+    inside = network.program(1)
+    cluster = make(run, network, data_servers=1)
+    cluster.reload_exports([*cluster.exports, Export(
+        2, SECOND, access=documented_access(f"{inside.address}/32"))])
+    address = (cluster.address, NFS_PORT)
+    with (InNamespace(inside, lambda: Client(address)).result() as may, cluster.connect() as other):
+        wait_until(lambda: there(may, SECOND), 30, "the export")
+        may.call(*may.at(SECOND), ops.create_directory(b"made"), credential=auth_sys(0, 0))
+        assert not there(other, SECOND)
+        handle = may.handle(f"{SECOND}/made")
+        assert other.compound(ops.putfh(handle)).status != Status.OK
 
 
 def test_a_path_that_is_not_there_is_refused(run, network):

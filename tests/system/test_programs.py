@@ -262,7 +262,8 @@ def test_a_check_is_a_document_where_one_is_asked_for(alone):
         return subprocess.run([str(paths.weft_command()), "-o", "json", "check-config", str(file)],
                               text=True, capture_output=True)
 
-    assert json.loads(check(alone.file).stdout) == {"file": str(alone.file), "good": True}
+    assert json.loads(check(alone.file).stdout) == {"file": str(alone.file), "good": True,
+                                                    "warnings": []}
     alone.write("treads = 4")
     done = check(alone.file)
     assert (done.returncode, done.stdout) == (2, "") and "'server.treads'" in done.stderr

@@ -52,8 +52,14 @@ std::vector<std::string> with_output(const Settings& settings, std::vector<std::
   return arguments;
 }
 
-int say_good(const Settings& settings, const std::string& path) {
-  settings.json ? print(Json{{"file", path}, {"good", true}}) : print(path + ": good\n");
+int say_good(const Settings& settings, const std::string& path,
+             const std::vector<std::string>& warnings = {}) {
+  if (settings.json) {
+    print(Json{{"file", path}, {"good", true}, {"warnings", warnings}});
+    return kExitGood;
+  }
+  for (const std::string& warning : warnings) std::fputs((warning + "\n").c_str(), stderr);
+  print(path + ": good\n");
   return kExitGood;
 }
 
@@ -138,7 +144,7 @@ int check_config_command(const Settings& settings, const std::string& path) {
   if (checked->exports == 0 && !has_line(path, {"%dir", "%url"})) {
     return complain(path + ": has no EXPORT with FSAL { Name = WEFT; }");
   }
-  return say_good(settings, path);
+  return say_good(settings, path, checked->warnings);
 }
 
 }  // namespace weft::cli

@@ -175,6 +175,35 @@ std::string error_beside(std::string_view text) {
   return checked ? "" : checked.error().text;
 }
 
+TEST_CASE("a CLIENT block that keeps nobody out is warned of", "[clients]") {
+  const auto warnings = [](const std::string& beside) {
+    return check(export_of(kGood) + beside).value().warnings;
+  };
+  CHECK(warnings("EXPORT { Access_Type = RW;\n CLIENT { Clients = 192.0.2.0/24; } }") ==
+        std::vector<std::string>{
+            "g.conf:10: CLIENT has no effect: with Access_Type = RW the EXPORT lets every address "
+            "mount. Where only some may, Access_Type = None stands in the EXPORT, and Access_Type "
+            "= RW in the CLIENT block"});
+  CHECK(
+      warnings("EXPORT { access_type = ro; CLIENT { Clients = c1; Access_Type = RO; } }").size() ==
+      1);
+  CHECK(warnings("EXPORT_DEFAULTS { Access_Type = RO; } EXPORT { CLIENT { Clients = c1; }\n"
+                 "CLIENT { Clients = c2; } }")
+            .size() == 2);
+  // The documented form; others have more, or less, than the rest.
+  CHECK(warnings("EXPORT { Access_Type = None; CLIENT { Clients = c1; Access_Type = RW; } }")
+            .empty());
+  CHECK(warnings("EXPORT { CLIENT { Clients = c1; Access_Type = RW; } }").empty());
+  CHECK(
+      warnings("EXPORT { Access_Type = RO; CLIENT { Clients = c1; Access_Type = RW; } }").empty());
+  CHECK(warnings("EXPORT { Access_Type = RW; CLIENT { Clients = c1; Squash = no_root_squash; } }")
+            .empty());
+  // It takes its address out of the next one.
+  CHECK(warnings("EXPORT { Access_Type = RW; CLIENT { Clients = c1; }\n"
+                 "CLIENT { Clients = 192.0.2.0/24; Access_Type = None; } }")
+            .empty());
+}
+
 TEST_CASE("what Ganesha would pass over is refused, with the nearest there is") {
   CHECK(check("EXPROT { FSAL { Name = WEFT; } }").error().text ==
         "g.conf:1: Ganesha has no block EXPROT; the nearest there is: EXPORT");

@@ -90,6 +90,7 @@ class Export:
     layout: str = ""
     pnfs: bool | None = None
     squash: bool = False  # root is nobody, as Ganesha has it when nothing is said
+    access: str = "Access_Type = RW;"  # and CLIENT blocks
     extra: dict[str, str] = field(default_factory=dict)
 
 
@@ -133,7 +134,7 @@ def weft_export(cluster, export: Export) -> str:
   Export_Id = {export.number};
   Path = "{export.path}";
   Pseudo = "{export.pseudo}";
-  Access_Type = RW;
+  {export.access}
 {squash}{groups}  SecType = sys;
   FSAL {{
     Name = WEFT;

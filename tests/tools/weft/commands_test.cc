@@ -62,7 +62,7 @@ TEST_CASE("a good configuration is a document, too", "[weft]") {
   const std::string conf = folder.path + "/g.conf";
   std::ofstream(conf) << "%dir /etc/weft/exports.d\n";
   CHECK(Json::parse(output_of(folder, [&] { return check_config_command(kJson, conf); })) ==
-        Json{{"file", conf}, {"good", true}});
+        Json{{"file", conf}, {"good", true}, {"warnings", Json::array()}});
 }
 
 TEST_CASE("whose a configuration is, is told by its tables, and by what was meant", "[weft]") {

@@ -229,6 +229,9 @@ class Doctor {
     const auto checked = mds::check_conf_file(path);
     add(Check{"configuration", checked ? Found::kGood : Found::kBad,
               checked ? path : checked.error().text, "change the file as it says"});
+    for (const std::string& warning : checked ? checked->warnings : std::vector<std::string>()) {
+      add(Check{"configuration", Found::kNote, warning, "change the file as it says"});
+    }
     if (exists(options_.places.state())) add(look_at_folder(options_.places.state(), true));
   }
 

@@ -184,7 +184,7 @@ std::string text_of(const MdsPlan& plan, const Done& done, const Invitation& inv
         "\nroot at clients is nobody, and everybody may make names in the root directory,\n"
         "as in /tmp. To have directories made by root of one client, write into the\n"
         "EXPORT of /etc/weft/ganesha.conf, and then systemctl reload weft-mds:\n"
-        "  CLIENT { Clients = ADDRESS; Squash = no_root_squash; }\n";
+        "  CLIENT { Clients = ADDRESS; Access_Type = RW; Squash = no_root_squash; }\n";
   }
   return out;
 }

@@ -54,7 +54,8 @@ std::string ganesha_conf(const Places& places, const MdsPlan& plan) {
                                 ? ""
                                 : fmt::format(
                                       "  # There root makes directories for users.\n"
-                                      "  CLIENT {{ Clients = {}; Squash = no_root_squash; }}\n",
+                                      "  CLIENT {{ Clients = {}; Access_Type = RW; Squash = "
+                                      "no_root_squash; }}\n",
                                       plan.admin);
   const std::string shared =
       plan.admin.empty() ? "    # No client has a root that could make directories for users.\n"
@@ -85,6 +86,7 @@ EXPORT {{
   Export_Id = 1;
   Path = "/";
   Pseudo = "/weft";
+  # Every address may mount. Where only some may: None, and each CLIENT says RW.
   Access_Type = RW;
   SecType = sys;
   # Root at clients is nobody.

@@ -33,6 +33,10 @@ TEST_CASE("the configuration that init writes is good, and says what was asked f
       const std::string text = ganesha_conf({}, plan);
       const mds::ConfBlock conf = parsed(text);
       CHECK(mds::check_conf(conf).value().exports == 1);
+      CHECK(mds::check_conf(conf).value().warnings.empty());
+      // The administrator stays in when the EXPORT says None.
+      CHECK((text.find("; Access_Type = RW; Squash = no_root") != std::string::npos) ==
+            (*admin != '\0'));
       const MdsFacts facts = mds_facts(conf).value();
       CHECK(layout::ip_text(facts.control) == address);
       CHECK(facts.control.port == kControlPort);
