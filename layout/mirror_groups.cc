@@ -199,4 +199,24 @@ MirrorGroups form_groups(const MirrorGroups& previous, std::span<const GroupServ
   return former.finish();
 }
 
+bool shares_domain(const LayoutMap& map, std::span<const GroupServer> servers) {
+  std::map<std::uint32_t, std::string_view> domain_of;
+  std::set<std::string_view> domains;
+  for (const GroupServer& server : servers) {
+    domain_of.emplace(server.ds_id, server.domain);
+    domains.insert(server.domain);
+  }
+  if (domains.size() < map.copies.size()) return false;
+  const std::size_t stripes = map.copies.empty() ? 0 : map.copies.front().ds_ids.size();
+  for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+    std::set<std::string_view> taken;
+    for (const Copy& copy : map.copies) {
+      if (!copy.holds(stripe)) continue;
+      const auto domain = domain_of.find(copy.ds_ids[stripe]);
+      if (domain != domain_of.end() && !taken.insert(domain->second).second) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace weft::layout

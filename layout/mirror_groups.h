@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "layout/layout_map.h"
+
 namespace weft::layout {
 
 constexpr std::uint32_t kMaxMirrors = 3;  // copies that placement makes
@@ -52,5 +54,10 @@ struct MirrorGroups {
 // servers than copies. Precondition: 1 <= copies <= kMaxMirrors.
 [[nodiscard]] MirrorGroups form_groups(const MirrorGroups& previous,
                                        std::span<const GroupServer> servers, std::uint32_t copies);
+
+// Whether two copies of a stripe are in one failure domain, though `servers` are in as many domains
+// as the map has copies. Data servers that are not among them count for nothing. Precondition:
+// validate(map).
+[[nodiscard]] bool shares_domain(const LayoutMap& map, std::span<const GroupServer> servers);
 
 }  // namespace weft::layout

@@ -319,6 +319,9 @@ struct ScrubReport {
   std::uint64_t unlisted = 0;                // that are not mended either
   std::vector<std::string> resolved;         // what came of "scrub-resolve", the last ones
   std::vector<GroupReport> groups;           // of data servers that are connected
+  // Files with two copies of a stripe in one failure domain, as the last scrub of all files has it.
+  std::uint64_t crowded = 0;
+  std::vector<std::uint64_t> crowded_fileids;  // the first of them
 };
 template <class Io>
 void describe(Io& io, ScrubReport& r) {
@@ -336,6 +339,8 @@ void describe(Io& io, ScrubReport& r) {
   io("unlisted", r.unlisted);
   io("resolved", r.resolved, cut_at(kLongList, kMaxReportText));
   io("groups", r.groups, cut_at(kLongList));
+  io("crowded", r.crowded, newer());
+  io("crowded_fileids", r.crowded_fileids, newer(cut_at(kLongList)));
 }
 
 // The rebalance that runs, or the last. Spreads: as of RebalancePlanReport.

@@ -42,6 +42,15 @@ void Scrubber::begin_locked(bool only_tell) {
   since_ = parts_.clock.now();
   files_.clear();
   more_ = false;
+  whole_ = false;
+  passing_ = {};
+}
+
+// All files.
+void Scrubber::begin_whole() {
+  after_ = 0;
+  more_ = true;
+  whole_ = true;
 }
 
 Result<> Scrubber::begin(std::optional<FileId> file, bool only_tell) {
@@ -52,8 +61,7 @@ Result<> Scrubber::begin(std::optional<FileId> file, bool only_tell) {
     if (file) {
       files_.push_back(*file);
     } else {
-      after_ = 0;
-      more_ = true;
+      begin_whole();
     }
   }
   wake_.notify_all();
@@ -76,6 +84,7 @@ bool Scrubber::end() {
   const MutexLock lock(mutex_);
   files_.clear();
   more_ = false;
+  whole_ = false;
   const bool ran = state_.running;
   if (ran && working_ == 0) end_locked();
   return ran;
@@ -84,6 +93,7 @@ bool Scrubber::end() {
 void Scrubber::end_locked() {
   state_.running = false;
   ++state_.rounds;
+  if (whole_) crowded_ = std::move(passing_);
   since_ = parts_.clock.now();
   spdlog::info("event=scrub_ended files={} written={} failed={} differing={} mended={}",
                state_.files, state_.written, state_.failed, state_.differing, state_.mended);
@@ -94,6 +104,25 @@ ScrubState Scrubber::state() const {
   ScrubState out = state_;
   out.age = std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() - since_);
   return out;
+}
+
+CrowdedFiles Scrubber::crowded() {
+  MutexLock lock(mutex_);
+  const CrowdedFiles known = crowded_;
+  lock.unlock();
+  CrowdedFiles still{.count = known.count, .first = known.first};
+  still.count -= std::erase_if(still.first, [this](FileId file) { return !is_crowded(file); });
+  lock.lock();
+  if (crowded_ == known) crowded_ = still;
+  return still;
+}
+
+// While it is moved it has more copies than it should, and they may be anywhere.
+bool Scrubber::is_crowded(FileId file) const {
+  const auto map = parts_.names.layout(file);
+  if (!map || !*map || (*map)->copies.size() < 2) return false;
+  const auto move = parts_.names.move_of(file);
+  return move && !*move && layout::shares_domain(**map, parts_.data_servers());
 }
 
 void Scrubber::run() {
@@ -112,8 +141,7 @@ void Scrubber::run() {
     const Clock::duration every = every_;
     if (!state_.running && every.count() > 0 && parts_.clock.now() - since_ >= every) {
       begin_locked(false);
-      after_ = 0;
-      more_ = true;
+      begin_whole();
     }
     const auto file = next();
     if (!file) {
@@ -124,8 +152,12 @@ void Scrubber::run() {
     const bool only_tell = state_.only_tell;
     lock.unlock();
     const auto outcome = parts_.scrub(*file, {.only_tell = only_tell});
+    const bool crowded = is_crowded(*file);
     lock.lock();
     --working_;
+    if (crowded && ++passing_.count <= parts_.limits.most_crowded) {
+      passing_.first.push_back(*file);
+    }
     count(*file, outcome);
     if (files_.empty() && !more_ && !listing_ && working_ == 0) end_locked();
   }
@@ -145,6 +177,7 @@ std::optional<FileId> Scrubber::next() {
       spdlog::error("event=scrub_failed error=\"{}\"", page.error().describe());
       ++state_.failed;
       more_ = false;
+      whole_ = false;
       break;
     }
     more_ = page->size() == parts_.limits.page;

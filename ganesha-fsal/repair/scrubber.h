@@ -20,6 +20,9 @@
 // Files that are written are left out and counted; the next scrub comes to them. Damage that a data
 // server's store finds itself (parity groups) does not get here: it is mended there.
 //
+// A scrub of all files also counts those of which a stripe has two copies in one failure domain
+// though there are domains enough: they were made, or moved, while data servers were away.
+//
 // Threading: any thread. Threads of its own go through the files and block.
 //
 // Ownership: everything in Parts outlives it. stop(), or destruction, joins.
@@ -35,6 +38,7 @@
 #include <vector>
 
 #include "ganesha-fsal/meta/ops/namespace.h"
+#include "layout/mirror_groups.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
@@ -69,6 +73,14 @@ struct ScrubOutcome {
   std::vector<ScrubFinding> findings;
 };
 
+// Files with two copies of a stripe in one failure domain.
+struct CrowdedFiles {
+  std::uint64_t count = 0;
+  std::vector<FileId> first;  // of them
+
+  friend bool operator==(const CrowdedFiles&, const CrowdedFiles&) = default;
+};
+
 struct ScrubState {
   bool running = false;
   bool only_tell = false;
@@ -94,12 +106,15 @@ class Scrubber {
     std::size_t page = 64;
     std::size_t most_findings = 100;
     std::size_t most_resolving = 64;  // that wait to be resolved
+    std::size_t most_crowded = 100;   // files of CrowdedFiles::first
     Clock::duration every{0};         // all files, begun by itself; 0: never
   };
   struct Parts {
     Namespace& names;
     // Repairer::scrub()
     std::function<Result<ScrubOutcome>(FileId, const ScrubHow&)> scrub;
+    // All that there are, with their failure domains.
+    std::function<std::vector<layout::GroupServer>()> data_servers;
     Limits limits;
     const weft::Clock& clock;  // outlives it
   };
@@ -121,6 +136,9 @@ class Scrubber {
   // Ends one that runs, after the files it is at. False: none did.
   bool end();
   [[nodiscard]] ScrubState state() const;
+  // Of the last scrub of all files that was not ended before. Of those that it names, the ones that
+  // are still so: it reads their layouts.
+  [[nodiscard]] CrowdedFiles crowded();
 
  private:
   void run();
@@ -133,7 +151,9 @@ class Scrubber {
     std::uint32_t from = 0;
   };
   void resolved(const Resolution& what, const Result<ScrubOutcome>& outcome) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool is_crowded(FileId file) const;
   void begin_locked(bool only_tell) WEFT_REQUIRES(mutex_);
+  void begin_whole() WEFT_REQUIRES(mutex_);
   void end_locked() WEFT_REQUIRES(mutex_);
 
   const Parts parts_;
@@ -149,6 +169,9 @@ class Scrubber {
   bool more_ WEFT_GUARDED_BY(mutex_) = false;     // files with numbers above after_
   bool listing_ WEFT_GUARDED_BY(mutex_) = false;  // somebody reads them
   unsigned working_ WEFT_GUARDED_BY(mutex_) = 0;
+  bool whole_ WEFT_GUARDED_BY(mutex_) = false;  // this one comes to all files
+  CrowdedFiles passing_ WEFT_GUARDED_BY(mutex_);
+  CrowdedFiles crowded_ WEFT_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

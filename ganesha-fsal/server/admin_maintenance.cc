@@ -254,7 +254,9 @@ ScrubReport scrub_report(MetadataServer& server) {
                      .findings = {},
                      .unlisted = state.unlisted,
                      .resolved = state.resolved,
-                     .groups = {}};
+                     .groups = {},
+                     .crowded = 0,
+                     .crowded_fileids = {}};
   for (const ScrubFinding& finding : state.findings) {
     ScrubFindingReport found{.fileid = finding.file,
                              .stripe = finding.stripe,
@@ -269,6 +271,9 @@ ScrubReport scrub_report(MetadataServer& server) {
     }
     report.findings.push_back(std::move(found));
   }
+  CrowdedFiles crowded = server.repairs().scrubber().crowded();
+  report.crowded = crowded.count;
+  report.crowded_fileids = std::move(crowded.first);
   for (const ServerView& view : server.cluster().registry().list()) {
     if (view.connected && view.last.scrub.group) report.groups.push_back(group_report(view));
   }

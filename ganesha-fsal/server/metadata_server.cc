@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -35,6 +36,20 @@ std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
   std::uint64_t value = 0;
   std::memcpy(&value, uuid.data(), sizeof(value));
   return value;
+}
+
+std::string crowded_warning(const CrowdedFiles& crowded) {
+  constexpr std::size_t kNamed = 5;
+  std::string named;
+  for (const FileId file : crowded.first | std::views::take(kNamed)) {
+    named += (named.empty() ? "" : ", ") + std::to_string(file);
+  }
+  if (crowded.count > std::min(kNamed, crowded.first.size())) named += ", ...";
+  return fmt::format(
+      "{} files have two copies in one failure domain, though there are domains enough: fileid {}. "
+      "Drain and undrain the data servers that have them, one after the other (weft ds drain); "
+      "weft layout show FILE says where a file's copies are.",
+      crowded.count, named);
 }
 
 // RFC 8881 section 8.4.2.1: a grace period is at least as long as a lease.
@@ -355,6 +370,9 @@ std::vector<std::string> MetadataServer::placement_warnings() const {
   if (unnamed && !warnings.empty()) {
     warnings.emplace_back(
         "Data servers that say no failure_domain (weft-ds.toml(5)) are in one domain together.");
+  }
+  if (const CrowdedFiles crowded = repairs_->scrubber().crowded(); crowded.count > 0) {
+    warnings.push_back(crowded_warning(crowded));
   }
   return warnings;
 }

@@ -205,3 +205,26 @@ TEST_CASE("any loss and any join leaves groups as sound as they can be") {
     }
   }));
 }
+
+TEST_CASE("copies of a stripe that share a failure domain") {
+  const auto map = [](std::vector<Ids> copies) {
+    LayoutMap made{.stripe_unit = 4096};
+    for (Ids& ids : copies) made.copies.push_back({CopyState::kCurrent, 0, std::move(ids), {}});
+    return made;
+  };
+  CHECK_FALSE(shares_domain(map({{1, 2}, {3, 4}}), servers("aabb")));
+  CHECK_FALSE(shares_domain(map({{1, 2}, {3, 4}}), servers("abba")));
+  CHECK(shares_domain(map({{1, 2}, {3, 4}}), servers("abbb")));
+  CHECK_FALSE(shares_domain(map({{1, 2}}), servers("aa")));
+  // There are too few.
+  CHECK_FALSE(shares_domain(map({{1}, {2}}), servers("aa")));
+  CHECK_FALSE(shares_domain(map({{1}, {2}, {3}}), servers("abb")));
+  CHECK(shares_domain(map({{1}, {2}, {3}}), servers("abbc")));
+  // One that is stale is to be current; where none is, none is.
+  LayoutMap stale = map({{1}, {2}});
+  stale.copies[1].set_state(0, CopyState::kStale);
+  CHECK(shares_domain(stale, servers("aab")));
+  stale.copies[1].set_state(0, CopyState::kVacant);
+  CHECK_FALSE(shares_domain(stale, servers("aab")));
+  CHECK_FALSE(shares_domain(map({{1}, {9}}), servers("ab")));
+}

@@ -353,6 +353,15 @@ std::string findings_text(const mds::ScrubReport& scrub) {
   return out;
 }
 
+std::string crowded_text(const mds::ScrubReport& scrub) {
+  if (scrub.crowded == 0) return "";
+  const std::size_t named = scrub.crowded_fileids.size();
+  return "two copies in one failure domain\n" +
+         bulleted({fmt::format(
+             "{} files: fileid {}{}", scrub.crowded, fmt::join(scrub.crowded_fileids, ", "),
+             scrub.crowded > named ? fmt::format(" and {} more", scrub.crowded - named) : "")});
+}
+
 }  // namespace
 
 std::string scrub_text(const mds::ScrubReport& scrub) {
@@ -367,7 +376,7 @@ std::string scrub_text(const mds::ScrubReport& scrub) {
                     : fmt::format("ended {} ago", human_duration(scrub.age_ms)),
       human_count(scrub.files), human_bytes(scrub.compared_bytes), human_count(scrub.written),
       human_count(scrub.failed), human_count(scrub.differing), human_count(scrub.mended));
-  return out + findings_text(scrub) + groups_text(scrub);
+  return out + findings_text(scrub) + crowded_text(scrub) + groups_text(scrub);
 }
 
 std::string file_text(const mds::FileReport& file) {

@@ -31,7 +31,20 @@ class ScrubTest : public RepairTest {
     }));
     return f;
   }
+  Scrubber::Parts parts(Scrubber::Limits limits) {
+    return {.names = *names,
+            .scrub = [this](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
+            .data_servers = [this] { return data_servers; },
+            .limits = limits,
+            .clock = system_clock()};
+  }
+  // As soon as it has ended.
+  void scrub_all(Scrubber& scrubber) {
+    REQUIRE(scrubber.begin(std::nullopt, false));
+    REQUIRE(soon([&] { return !scrubber.state().running; }));
+  }
   std::map<std::uint32_t, int> held;  // 0 unless told
+  std::vector<layout::GroupServer> data_servers;
 };
 
 }  // namespace
@@ -160,11 +173,7 @@ TEST_CASE_METHOD(ScrubTest, "a scrub of all files ends, counts, and can be ended
   std::vector<FileId> files;
   for (int i = 0; i < 150; ++i) files.push_back(mirrored("f" + std::to_string(i)));
   layout_of(file(kRootFileId, "single"), {1, 2});
-  Scrubber scrubber(
-      {.names = *names,
-       .scrub = [&](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
-       .limits = {.workers = 2, .page = 16},
-       .clock = system_clock()});
+  Scrubber scrubber(parts({.workers = 2, .page = 16}));
   scrubber.start();
   REQUIRE(scrubber.begin(std::nullopt, false));
   CHECK(scrubber.begin(std::nullopt, false).error() == Errc::kBusy);
@@ -195,11 +204,7 @@ TEST_CASE_METHOD(ScrubTest, "a scrub of all files ends, counts, and can be ended
 
 TEST_CASE_METHOD(ScrubTest, "a scrub begins by itself") {
   mirrored("f");
-  Scrubber scrubber(
-      {.names = *names,
-       .scrub = [&](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
-       .limits = {.every = 1ms},
-       .clock = system_clock()});
+  Scrubber scrubber(parts({.every = 1ms}));
   scrubber.start();
   CHECK(soon([&] { return scrubber.state().rounds > 0; }));
 }
@@ -208,11 +213,7 @@ TEST_CASE_METHOD(ScrubTest, "findings stay until they are resolved, within bound
   std::vector<FileId> files;
   for (int i = 0; i < 5; ++i) files.push_back(mirrored("f" + std::to_string(i)));
   held[3] = 9;
-  Scrubber scrubber(
-      {.names = *names,
-       .scrub = [&](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
-       .limits = {.workers = 1, .most_findings = 3},
-       .clock = system_clock()});
+  Scrubber scrubber(parts({.workers = 1, .most_findings = 3}));
   scrubber.start();
   for (int round = 1; round <= 2; ++round) {  // the same are not counted twice
     REQUIRE(scrubber.begin(std::nullopt, false));
@@ -239,4 +240,37 @@ TEST_CASE_METHOD(ScrubTest, "findings stay until they are resolved, within bound
   REQUIRE(scrubber.resolve(files[0], 1));
   CHECK(soon([&] { return scrubber.state().resolved.size() == 2; }));
   CHECK(scrubber.state().resolved.back().find("nothing was changed") != std::string::npos);
+}
+
+TEST_CASE_METHOD(ScrubTest, "files whose copies share a failure domain are counted") {
+  data_servers = {{1, "r1"}, {2, "r1"}, {3, "r2"}, {4, "r2"}, {5, "r1"}, {6, "r2"}};
+  mirrored("apart");
+  layout_of(file(kRootFileId, "single"), {1, 2});
+  std::vector<FileId> together;
+  for (int i = 0; i < 3; ++i) {
+    together.push_back(file(kRootFileId, "t" + std::to_string(i)));
+    layout_of(together.back(), {1, 3}, {4, 6});  // of the second stripe
+  }
+  Scrubber scrubber(parts({.workers = 1, .most_crowded = 2}));
+  scrubber.start();
+  CHECK(scrubber.crowded() == CrowdedFiles{});
+  for (int round = 0; round < 2; ++round) {
+    scrub_all(scrubber);
+    CHECK(scrubber.crowded() == CrowdedFiles{3, {together[0], together[1]}});
+  }
+  // A scrub of one file says nothing of the others.
+  REQUIRE(scrubber.begin(together[0], false));
+  CHECK(soon([&] { return !scrubber.state().running; }));
+  CHECK(scrubber.crowded().count == 3);
+  SECTION("until they are moved, which is seen at once") {
+    data_servers[5].domain = "r1";
+    CHECK(scrubber.crowded().count == 1);  // what has no name is known after the next scrub
+    scrub_all(scrubber);
+    CHECK(scrubber.crowded() == CrowdedFiles{});
+  }
+  SECTION("or there are too few domains") {
+    for (layout::GroupServer& server : data_servers) server.domain = "r1";
+    scrub_all(scrubber);
+    CHECK(scrubber.crowded() == CrowdedFiles{});
+  }
 }

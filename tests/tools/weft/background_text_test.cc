@@ -36,6 +36,17 @@ TEST_CASE("people are told how far the scrub of a parity group is", "[weft]") {
   CHECK(scrub_text(scrub).contains("parity groups\n  - data server 4 (a\\x0ab): not gone "));
 }
 
+TEST_CASE("people are told of files whose copies share a failure domain", "[weft]") {
+  mds::ScrubReport scrub{.rounds = 1};
+  CHECK_FALSE(scrub_text(scrub).contains("failure domain"));
+  scrub.crowded = 2;
+  scrub.crowded_fileids = {12, 15};
+  CHECK(scrub_text(scrub).ends_with(
+      "\ntwo copies in one failure domain\n  - 2 files: fileid 12, 15\n"));
+  scrub.crowded = 9;
+  CHECK(scrub_text(scrub).ends_with(": fileid 12, 15 and 7 more\n"));
+}
+
 TEST_CASE("people are told what to do about scrubs and parity groups", "[weft]") {
   const auto told = [](const mds::ScrubReport& scrub) {
     mds::SystemReport system;
