@@ -10,6 +10,7 @@
 #include "dataserver/main/target_told.h"
 #include "dataserver/store/disk.h"
 #include "rpc/base/clock.h"
+#include "rpc/control/group_words.h"
 
 namespace weft::ds {
 namespace {
@@ -125,9 +126,11 @@ std::string GroupChain::kind() const {
       if (!view.scrub.running.load()) return "parity" + given_up + mended;
       return fmt::format("parity, scrubbing {} %{}{}", view.scrub.permille.load() / 10, given_up,
                          mended);
-    case GroupState::kDegraded: return "parity, degraded" + given_up + mended;
+    case GroupState::kDegraded:
+      return std::string(rpc::control::kGroupDegraded) + given_up + mended;
     case GroupState::kRebuilding:
-      return fmt::format("parity, rebuilding {} %{}", view.rebuild_permille.load() / 10, given_up);
+      return fmt::format("{} {} %{}", rpc::control::kGroupRebuilding,
+                         view.rebuild_permille.load() / 10, given_up);
   }
   return "parity";
 }

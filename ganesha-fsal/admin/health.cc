@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ganesha-fsal/admin/words.h"
+#include "rpc/control/group_words.h"
 
 namespace weft::mds {
 namespace {
@@ -29,6 +30,7 @@ constexpr HealthCode kCodes[] = {
     {"REPAIR_WAITS", "a data server cannot repair its copies"},
     {"COPIES_DIFFER", "copies differ, and nothing says which is right"},
     {"COPIES_MENDED", "a scrub found damaged copies, and made them good", true},
+    {"GROUP_DEGRADED", "a target of a parity group is out, or is being rebuilt"},
     {"GROUP_WAITS", "a parity group waits for a target"},
     {"BLOCKS_LOST", "a parity group has blocks that cannot be computed"},
     {"BLOCKS_GIVEN_UP", "blocks were lost with a target that was given up"},
@@ -59,6 +61,25 @@ void repair_problems(const DataServerReport& server, const std::string& name,
   if (!server.repair_waits.empty()) {
     out.push_back({"REPAIR_WAITS", fmt::format("{} waits with its repair: {}.", name,
                                                printable(server.repair_waits))});
+  }
+}
+
+// Until it is whole again the group does without one target, and not without two.
+void group_state_problems(const DataServerReport& server, const std::string& name,
+                          std::vector<Problem>& out) {
+  if (server.store.starts_with(rpc::control::kGroupDegraded)) {
+    out.push_back(
+        {"GROUP_DEGRADED",
+         name + " is degraded: a target of its parity group is out, and with another one the group "
+                "stops serving. Start the target, or replace it (weft ds list)."});
+  } else if (server.store.starts_with(rpc::control::kGroupRebuilding)) {
+    const std::string_view rest =
+        std::string_view(server.store).substr(rpc::control::kGroupRebuilding.size());
+    out.push_back(
+        {"GROUP_DEGRADED",
+         fmt::format("{} rebuilds a target of its parity group,{} so far. With another target out "
+                     "the group stops serving. It goes on by itself.",
+                     name, printable(rest.substr(0, rest.find(','))))});
   }
 }
 
@@ -115,6 +136,7 @@ void data_server_problems(const DataServerReport& server, std::vector<Problem>& 
                      "server (weft token), or move files to others (weft ds rebalance).",
                      name, human_bytes(server.free_bytes), human_bytes(server.capacity_bytes))});
   }
+  if (here) group_state_problems(server, name, out);
   repair_problems(server, name, out);
 }
 

@@ -1,5 +1,6 @@
 #include "tools/weft/observe.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,7 @@ mds::SystemReport sick() {
   bad.repair_waits = "no room";
   bad.duty = "draining";
   bad.stuck = {{1, "no place"}};
+  bad.store = "parity, degraded";
   bad.trouble = "Input/output error";
   bad.not_accepted = "an older store";
   mds::StatusReport& status = system.status;
@@ -83,6 +85,27 @@ TEST_CASE("every problem has a code that is listed, and every code is of a probl
   CHECK(health({}).front().code == "NO_DATA_SERVERS");
   CHECK(problems(sick()).size() == health(sick()).size());
   CHECK(health(sick()).back().code == "WARNING");
+}
+
+TEST_CASE("a parity group without a target, or with one that is rebuilt, is no healthy one") {
+  mds::SystemReport system;
+  system.data_servers = {server(1, "", 50)};
+  const auto problem = [&](const std::string& store) {
+    system.data_servers.front().store = store;
+    const auto found = health(system);
+    return found.empty() ? "" : fmt::format("{} {}", found.front().code, found.front().text);
+  };
+  CHECK(problem("parity").empty());
+  CHECK(problem("parity, scrubbing 40 %").empty());
+  CHECK(problem("parity, degraded, 3 bad blocks mended")
+            .starts_with("GROUP_DEGRADED Data server ds1 (id 1) is degraded: a target of"));
+  CHECK(problem("parity, rebuilding 40 %, 3 blocks given up")
+            .starts_with("GROUP_DEGRADED Data server ds1 (id 1) rebuilds a target of its parity "
+                         "group, 40 % so far."));
+  CHECK_FALSE(is_note("GROUP_DEGRADED"));
+  // What one that is away said last is not what it is now.
+  system.data_servers.front().state = mds::DsState::kDown;
+  CHECK(problem("parity, degraded").starts_with("DS_DOWN "));
 }
 
 TEST_CASE("whatever is wrong, and with whatever names, is told in 80 columns", "[weft]") {
