@@ -76,11 +76,13 @@ void describe(Io& io, ServerName& r) {
 struct StuckReport {
   std::uint64_t objects = 0;
   std::string why;
+  std::vector<std::uint64_t> fileids = {};  // whose objects they are, the first of them
 };
 template <class Io>
 void describe(Io& io, StuckReport& r) {
   io("objects", r.objects);
   io("why", r.why, cut_at(kMaxReportText));
+  io("fileids", r.fileids, newer(cut_at(kLongList)));
 }
 
 struct DataServerReport {

@@ -269,7 +269,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
   }
   for (const Chosen& failed : begin_all(std::move(chosen), ds_id, round)) {
     if (failed.begun || is_overtaken(failed.begun.error())) continue;
-    note_stuck(ds_id, failed.begun.error().describe());
+    note_stuck(ds_id, failed.file, failed.begun.error().describe());
   }
   const MutexLock lock(mutex_);
   Source& source = sources_[ds_id];
@@ -285,9 +285,11 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
   source.stuck = std::exchange(source.found, {});
 }
 
-void Mover::note_stuck(std::uint32_t ds_id, const std::string& why) {
+void Mover::note_stuck(std::uint32_t ds_id, FileId file, const std::string& why) {
   const MutexLock lock(mutex_);
-  ++sources_[ds_id].found[why];
+  Stuck& stuck = sources_[ds_id].found[why];
+  ++stuck.objects;
+  if (stuck.first.size() < parts_.limits.most_named) stuck.first.push_back(file);
 }
 
 std::vector<Mover::Leaving> Mover::leaving() const {

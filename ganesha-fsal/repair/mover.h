@@ -101,6 +101,7 @@ class Mover {
     Clock::duration linger = std::chrono::seconds(31);
     Clock::duration replace_after{0};  // 0: never
     std::uint64_t reserve_bytes = 64U << 20;
+    std::size_t most_named = 100;  // files of Stuck::first
   };
   struct Parts {
     Namespace& names;
@@ -126,15 +127,20 @@ class Mover {
     const weft::Clock& clock;  // outlives it
   };
 
+  // Objects that cannot be moved, for one reason.
+  struct Stuck {
+    std::uint64_t objects = 0;
+    std::vector<FileId> first;  // whose they are
+  };
   // How far a data server is with being left.
   struct Leaving {
     std::uint32_t ds_id = 0;
-    bool drained = false;                        // nothing was left there when it was counted last
-    std::uint64_t left = 0;                      // objects, about; 0 only if it is drained
-    std::uint64_t moved = 0;                     // since it began, in this process
-    std::uint64_t moved_bytes = 0;               // of the files' sizes
-    std::chrono::milliseconds remaining{0};      // at the rate so far; 0: not known
-    std::map<std::string, std::uint64_t> stuck;  // why, and how many objects, the last time round
+    bool drained = false;                    // nothing was left there when it was counted last
+    std::uint64_t left = 0;                  // objects, about; 0 only if it is drained
+    std::uint64_t moved = 0;                 // since it began, in this process
+    std::uint64_t moved_bytes = 0;           // of the files' sizes
+    std::chrono::milliseconds remaining{0};  // at the rate so far; 0: not known
+    std::map<std::string, Stuck> stuck;      // by the reason, the last time round
   };
 
   struct RebalanceState {
@@ -202,8 +208,8 @@ class Mover {
     Clock::time_point look_at{};
     std::uint64_t moved = 0;
     std::uint64_t moved_bytes = 0;
-    std::map<std::string, std::uint64_t> stuck;  // the whole list
-    std::map<std::string, std::uint64_t> found;  // this time round
+    std::map<std::string, Stuck> stuck;  // the whole list
+    std::map<std::string, Stuck> found;  // this time round
   };
   struct Amount {
     std::size_t moves = 0;
@@ -322,7 +328,7 @@ class Mover {
   bool count_first(std::uint32_t ds_id);
   [[nodiscard]] static std::uint64_t left_of(const Source& source);
   void look_through(std::uint32_t ds_id, Round& round);
-  void note_stuck(std::uint32_t ds_id, const std::string& why);
+  void note_stuck(std::uint32_t ds_id, FileId file, const std::string& why);
   // mover_balance.cc
   bool even_out(Round& round);
   void relieve(Rebalance& now, std::uint32_t from, Round& round);

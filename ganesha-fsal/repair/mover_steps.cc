@@ -191,7 +191,7 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
   const auto to = successor(*attributes, **map, from, round);
   if (!to && to.error() == Errc::kBusy) return Begun::kFull;
   if (!to) {
-    note_stuck(from, to.error().text);
+    note_stuck(from, file, to.error().text);
     return Begun::kNothing;
   }
   round.add(*to, attributes->size);

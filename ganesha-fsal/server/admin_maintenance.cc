@@ -300,8 +300,8 @@ void add_leaving(MetadataServer& server, std::vector<DataServerReport>& reports)
     at->objects_moved = from.moved;
     at->moved_bytes = from.moved_bytes;
     at->move_remaining_ms = static_cast<std::uint64_t>(from.remaining.count());
-    for (const auto& [why, count] : from.stuck) {
-      at->stuck.push_back({count, why});
+    for (const auto& [why, stuck] : from.stuck) {
+      at->stuck.push_back({stuck.objects, why, stuck.first});
     }
   }
 }

@@ -67,6 +67,15 @@ std::string not_accepted_text(const std::vector<DataServerReport>& servers) {
   return out;
 }
 
+// Whose objects they are: "; fileid 12, 15 and 3 more".
+std::string files_text(const mds::StuckReport& stuck) {
+  const std::size_t named = stuck.fileids.size();
+  if (named == 0) return "";
+  return fmt::format(
+      "; fileid {}{}", fmt::join(stuck.fileids, ", "),
+      stuck.objects > named ? fmt::format(" and {} more", stuck.objects - named) : "");
+}
+
 // How far those are that are being left.
 std::string leaving_text(const std::vector<DataServerReport>& servers) {
   Table table({"DATA SERVER", "DUTY", "OBJECTS LEFT", "MOVED", "OF FILES", "REMAINING"});
@@ -80,7 +89,7 @@ std::string leaving_text(const std::vector<DataServerReport>& servers) {
                server.move_remaining_ms == 0 ? "-" : short_duration(server.move_remaining_ms)});
     for (const mds::StuckReport& what : server.stuck) {
       stuck += wrapped(fmt::format("data server {}: ", server.id),
-                       "cannot be moved: " + printable(stuck_text(what)));
+                       "cannot be moved: " + printable(stuck_text(what)) + files_text(what));
     }
   }
   return any ? "\n" + table.text() + stuck : "";

@@ -210,9 +210,14 @@ TEST_CASE_METHOD(MoverTest, "what cannot be moved is told, with the reason") {
   REQUIRE(leaving.size() == 1);
   CHECK(leaving[0].left == 2);
   CHECK(leaving[0].stuck.size() == 2);
-  CHECK(leaving[0].stuck.contains("no data server that is here has a current copy of them"));
-  CHECK(leaving[0].stuck.contains(
-      "the data servers that have room are in the failure domains of the other copies"));
+  // And whose they are: an administrator may remove or restore these files.
+  const auto named = [&](const std::string& why) {
+    const auto found = leaving[0].stuck.find(why);
+    return found == leaving[0].stuck.end() ? std::vector<FileId>() : found->second.first;
+  };
+  CHECK(named("no data server that is here has a current copy of them") == std::vector{alone});
+  CHECK(named("the data servers that have room are in the failure domains of the other copies") ==
+        std::vector{f});
   CHECK(layout::seat_of(**names->layout(f), 3));
   known[6].candidate.domain = "d6";
   for (int i = 0; i < 20; ++i) {
@@ -221,6 +226,30 @@ TEST_CASE_METHOD(MoverTest, "what cannot be moved is told, with the reason") {
   }
   CHECK_FALSE(layout::seat_of(**names->layout(f), 3));
   CHECK(layout::seat_of(**names->layout(alone), 3));
+}
+
+TEST_CASE_METHOD(MoverTest, "a data server that is lost is forgotten when its files are removed") {
+  std::vector<FileId> alone;
+  for (int i = 0; i < 3; ++i) {
+    alone.push_back(file(kRootFileId, "f" + std::to_string(i)));
+    layout_of(alone.back(), {3});
+  }
+  lose(3);
+  known[3].duty = Duty::kRemoving;
+  limits.most_named = 2;
+  make();
+  for (int i = 0; i < 5; ++i) mover->turn();
+  REQUIRE(mover->leaving().size() == 1);
+  REQUIRE(mover->leaving()[0].stuck.size() == 1);
+  const Mover::Stuck stuck = mover->leaving()[0].stuck.begin()->second;
+  CHECK(stuck.objects == 3);
+  CHECK(stuck.first == std::vector{alone[0], alone[1]});
+  CHECK(forgotten.empty());
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(names->remove(kSuperuser, kRootFileId, "f" + std::to_string(i)));
+  }
+  for (int i = 0; i < 20 && forgotten.empty(); ++i) mover->turn();
+  CHECK(forgotten.size() == 1);
 }
 
 TEST_CASE_METHOD(MoverTest, "a file longer than any disk is moved by what is stored of it") {

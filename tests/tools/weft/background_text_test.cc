@@ -93,6 +93,13 @@ TEST_CASE("people are told what moves", "[weft]") {
   mds::DataServerReport server{.id = 3, .duty = "draining", .stuck = {{7, "no room"}}};
   CHECK(
       data_servers_text({server}).contains("data server 3: cannot be moved: 7 objects: no room\n"));
+  server.stuck.front().fileids = {12, 15};
+  CHECK(data_servers_text({server}).contains(
+      "data server 3: cannot be moved: 7 objects: no room; fileid 12, 15 and 5 more\n"));
+  CHECK(to_json(server)["stuck"][0]["fileids"] == Json::array({12, 15}));
+  server.stuck.front().objects = 2;
+  CHECK(data_servers_text({server}).contains("no room; fileid 12, 15\n"));
+  server.stuck.front().objects = 7;
   system.data_servers = {server};
   CHECK(status_text(system).contains("cannot be left: 7 objects: no room."));
 

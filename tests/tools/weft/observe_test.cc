@@ -116,7 +116,8 @@ TEST_CASE("whatever is wrong, and with whatever names, is told in 80 columns", "
     server.name = std::string(17, 'n') + std::to_string(server.id);
     server.failure_domain = std::string(47, 'd') + std::to_string(server.id);
     server.not_accepted = server.trouble = "a reason that goes on and on, word for word for word";
-    server.stuck = {{123'456'789, "a reason that goes on and on, word for word for word"}};
+    server.stuck = {{123'456'789, "a reason that goes on and on, word for word for word",
+                     std::vector<std::uint64_t>(100, 18'446'744'073'709'551'615U)}};
   }
   system.status.repair = {.stale_objects = 123'456'789, .resynced = 123'456'789};
   narrow(status_text(system));
