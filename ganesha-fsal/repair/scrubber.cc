@@ -99,11 +99,36 @@ void Scrubber::end_locked() {
                state_.files, state_.written, state_.failed, state_.differing, state_.mended);
 }
 
-ScrubState Scrubber::state() const {
-  const MutexLock lock(mutex_);
+ScrubState Scrubber::state() {
+  MutexLock lock(mutex_);
+  const std::vector<FileId> files = differing();
+  lock.unlock();
+  const std::vector<FileId> gone = removed(files);
+  lock.lock();
+  forget(gone);
   ScrubState out = state_;
   out.age = std::chrono::duration_cast<std::chrono::milliseconds>(parts_.clock.now() - since_);
   return out;
+}
+
+std::vector<FileId> Scrubber::differing() const {
+  std::vector<FileId> files;
+  for (const ScrubFinding& finding : state_.findings) {
+    if (!finding.mended) files.push_back(finding.file);
+  }
+  return files;
+}
+
+std::vector<FileId> Scrubber::removed(std::vector<FileId> files) const {
+  std::erase_if(files, [this](FileId file) {
+    const auto map = parts_.names.layout(file);
+    return map ? map->has_value() : map.error() != Errc::kStale && map.error() != Errc::kNotFound;
+  });
+  return files;
+}
+
+void Scrubber::forget(const std::vector<FileId>& files) {
+  for (const FileId file : files) keep_findings(file, {});
 }
 
 CrowdedFiles Scrubber::crowded() {
@@ -168,9 +193,13 @@ std::optional<FileId> Scrubber::next() {
   while (state_.running && files_.empty() && more_ && !listing_ && !stopping_) {
     listing_ = true;
     const FileId after = after_;
+    // They leave room for what is found from here on.
+    const std::vector<FileId> found = after == 0 ? differing() : std::vector<FileId>();
     mutex_.unlock();
     auto page = parts_.names.laid_out(after, parts_.limits.page);
+    const std::vector<FileId> gone = removed(found);
     mutex_.lock();
+    forget(gone);
     listing_ = false;
     if (!more_) break;  // it was ended meanwhile
     if (!page) {

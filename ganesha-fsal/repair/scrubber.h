@@ -15,7 +15,7 @@
 //      one by a job of the usual kind, whose writes go through the data server's own checks.
 //
 // Findings are in memory: the next scrub finds again what a restart forgot. A file's open findings
-// are replaced by what its next scrub says of it.
+// are replaced by what its next scrub says of it, and forgotten when the file is removed.
 //
 // Files that are written are left out and counted; the next scrub comes to them. Damage that a data
 // server's store finds itself (parity groups) does not get here: it is mended there.
@@ -135,7 +135,8 @@ class Scrubber {
   [[nodiscard]] Result<> resolve(FileId file, std::uint32_t from);
   // Ends one that runs, after the files it is at. False: none did.
   bool end();
-  [[nodiscard]] ScrubState state() const;
+  // Without findings of files that were removed: it reads the layouts of those that differ.
+  [[nodiscard]] ScrubState state();
   // Of the last scrub of all files that was not ended before. Of those that it names, the ones that
   // are still so: it reads their layouts.
   [[nodiscard]] CrowdedFiles crowded();
@@ -152,6 +153,10 @@ class Scrubber {
   };
   void resolved(const Resolution& what, const Result<ScrubOutcome>& outcome) WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool is_crowded(FileId file) const;
+  [[nodiscard]] std::vector<FileId> differing() const WEFT_REQUIRES(mutex_);
+  // Those of them that are not there any more.
+  [[nodiscard]] std::vector<FileId> removed(std::vector<FileId> files) const;
+  void forget(const std::vector<FileId>& files) WEFT_REQUIRES(mutex_);
   void begin_locked(bool only_tell) WEFT_REQUIRES(mutex_);
   void begin_whole() WEFT_REQUIRES(mutex_);
   void end_locked() WEFT_REQUIRES(mutex_);

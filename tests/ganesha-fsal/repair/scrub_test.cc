@@ -274,3 +274,29 @@ TEST_CASE_METHOD(ScrubTest, "files whose copies share a failure domain are count
     CHECK(scrubber.crowded() == CrowdedFiles{});
   }
 }
+
+TEST_CASE_METHOD(ScrubTest, "what differed of a file that is removed is no finding any more") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 3; ++i) files.push_back(mirrored("f" + std::to_string(i)));
+  held[3] = 9;
+  Scrubber scrubber(parts({.workers = 1, .most_findings = 2}));
+  scrubber.start();
+  scrub_all(scrubber);
+  REQUIRE(scrubber.state().findings.size() == 2);
+  CHECK(scrubber.state().unlisted == 1);
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "f0"));
+  REQUIRE(scrubber.state().findings.size() == 1);
+  CHECK(scrubber.state().findings[0].file == files[1]);
+  SECTION("nor when nobody asks: it leaves room for others") {
+    REQUIRE(names->remove(kSuperuser, kRootFileId, "f1"));
+    scrub_all(scrubber);
+    REQUIRE(scrubber.state().findings.size() == 1);
+    CHECK(scrubber.state().findings[0].file == files[2]);
+    CHECK(scrubber.state().unlisted == 0);
+  }
+  SECTION("and what is not known is kept") {
+    scrub_all(scrubber);
+    CHECK(scrubber.state().findings.size() == 2);
+    CHECK(scrubber.state().unlisted == 0);
+  }
+}
