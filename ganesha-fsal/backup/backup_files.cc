@@ -297,6 +297,38 @@ Result<> copy_store(const std::string& folder, const Manifest& manifest, const s
   return sync_folder(store);
 }
 
+namespace {
+
+Result<> give(const std::string& folder, Owner owner) {
+  if (::geteuid() != 0 || ::chown(folder.c_str(), owner.user, owner.group) == 0) return {};
+  return fail_errno(errno, "chown " + folder);
+}
+
+std::string parent_of(const std::string& folder) {
+  const fs::path path(folder);
+  const std::string parent = (path.has_filename() ? path : path.parent_path()).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace
+
+Result<> make_store_folder(const std::string& folder, std::optional<Owner> service) {
+  const std::string parent = parent_of(folder);
+  if (::mkdir(parent.c_str(), 0700) == 0) {
+    if (service) {
+      if (auto given = give(parent, *service); !given) return given;
+    }
+    if (auto synced = sync_folder(parent_of(parent)); !synced) return synced;
+  }
+  if (::mkdir(folder.c_str(), 0700) != 0) {
+    return errno == EEXIST ? Result<>() : fail_errno(errno, "mkdir " + folder);
+  }
+  struct stat above{};
+  if (::stat(parent.c_str(), &above) != 0) return fail_errno(errno, "stat " + parent);
+  if (auto given = give(folder, {above.st_uid, above.st_gid}); !given) return given;
+  return sync_folder(parent);
+}
+
 Result<> sync_folder(const std::string& folder) {
   const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno(errno, "open " + folder);

@@ -16,7 +16,10 @@
 // anything; files are not followed to elsewhere by symbolic links.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +79,15 @@ void describe(Io& io, Manifest& m) {
 [[nodiscard]] Result<Manifest> make_backup(const std::string& checkpoint,
                                            const std::string& configuration,
                                            const std::string& folder, Manifest about);
+
+struct Owner {
+  uid_t user = 0;
+  gid_t group = 0;
+};
+// Makes the folder of a metadata store, mode 0700, and the one that it is in, where they are not
+// there. It belongs to the owner of the one that it is in; one that is made here, to `service`, if
+// there is such a user. Who is not root gives nothing away.
+[[nodiscard]] Result<> make_store_folder(const std::string& folder, std::optional<Owner> service);
 
 // Whether every file is as the manifest says. kCorrupt, kNotFound.
 [[nodiscard]] Result<> check_backup(const std::string& folder, const Manifest& manifest);

@@ -2,6 +2,7 @@
 //
 // Exit status: 0 done, 1 the backup is damaged, 2 nothing could be done.
 #include <fcntl.h>
+#include <pwd.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -59,22 +61,11 @@ int misused(const std::string& what) {
 
 std::string marker_of(const std::string& folder) { return folder + "/" + mds::kRestoring; }
 
-// Who is to own what is made: the folder's owner; of one that is made here the owner of that which
-// it is in.
-Result<> make_folder(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) == 0) {
-    struct stat above{};
-    const std::string parent = fs::path(folder).parent_path().string();
-    if (::stat(parent.empty() ? "." : parent.c_str(), &above) != 0) {
-      return fail_errno(errno, "stat " + parent);
-    }
-    if (::geteuid() == 0 && ::chown(folder.c_str(), above.st_uid, above.st_gid) != 0) {
-      return fail_errno(errno, "chown " + folder);
-    }
-    return {};
-  }
-  if (errno != EEXIST) return fail_errno(errno, "mkdir " + folder);
-  return {};
+// The user of Weft's services, if it is there.
+std::optional<backup::Owner> service_user() {
+  const passwd* const user = ::getpwnam("weft");
+  if (user == nullptr) return std::nullopt;
+  return backup::Owner{.user = user->pw_uid, .group = user->pw_gid};
 }
 
 // Leaves the folder with nothing but the mark that it is not a store yet.
@@ -131,7 +122,7 @@ Result<mds::Prepared> prepare(const std::string& folder, const backup::Manifest&
 
 Result<mds::Prepared> restore(const Arguments& arguments, const backup::Manifest& manifest) {
   const std::string& to = arguments.to;
-  if (auto made = make_folder(to); !made) return pass(made);
+  if (auto made = backup::make_store_folder(to, service_user()); !made) return pass(made);
   if (auto empty = clear(to); !empty) return pass(empty);
   if (auto copied = backup::copy_store(arguments.backup, manifest, to); !copied) {
     return pass(copied);

@@ -3,6 +3,7 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -138,4 +139,25 @@ TEST_CASE("a manifest names files of a backup only") {
   Manifest later;
   later.format = kFormat + 1;
   CHECK(parse_manifest(write_manifest(later)).error() == Errc::kNotSupported);
+}
+
+TEST_CASE_METHOD(BackupTest, "a store's folder is made with the one that it is in", "[restore]") {
+  const auto owner = [](const std::string& path) {
+    struct stat about{};
+    REQUIRE(::stat(path.c_str(), &about) == 0);
+    CHECK((about.st_mode & 07777) == 0700);
+    return std::pair(about.st_uid, about.st_gid);
+  };
+  const std::string parent = temp.path("weft");
+  const bool root = ::geteuid() == 0;
+  const Owner service{.user = root ? 4321 : ::geteuid(), .group = root ? 1234 : ::getegid()};
+  for (int i = 0; i < 2; ++i) {  // one that is there stays
+    REQUIRE(make_store_folder(parent + "/mds", service));
+    CHECK(owner(parent) == std::pair(service.user, service.group));
+    CHECK(owner(parent + "/mds") == std::pair(service.user, service.group));
+  }
+  // Beside it, of the same owner, whoever the service's user is.
+  REQUIRE(make_store_folder(parent + "/more/", std::nullopt));
+  CHECK(owner(parent + "/more") == std::pair(service.user, service.group));
+  CHECK(make_store_folder(temp.path("none/of/these"), service).error() == Errc::kNotFound);
 }
