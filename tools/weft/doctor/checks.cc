@@ -60,8 +60,10 @@ std::optional<layout::NetAddress> hex_address(std::string_view ip, std::string_v
 
 Check check_clock(bool synchronized) {
   if (synchronized) return {"clock", Found::kGood, "set by a time service", ""};
-  return {"clock", Found::kNote, "not set by a time service",
-          "apt install chrony: times of files and of log lines differ between machines otherwise"};
+  return {
+      "clock", Found::kNote, "not set by a time service",
+      "apt install chrony: a restore chooses between copies by data servers' clocks, and times of "
+      "files and of log lines differ between machines"};
 }
 
 Check check_congestion(std::string_view control, bool has_data_servers) {

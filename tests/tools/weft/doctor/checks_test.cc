@@ -30,6 +30,7 @@ TEST_CASE("what is wrong says what to do", "[doctor]") {
   CHECK(check_congestion("bbr", false).found == Found::kNote);
   CHECK(check_limits(1024).found == Found::kBad);
   CHECK(check_clock(false).found == Found::kNote);
+  CHECK(check_clock(false).to_do.contains("a restore chooses between copies by"));
   CHECK(check_io_uring("2").found == Found::kNote);
   CHECK(check_versions({{"weft", "1"}, {"d1", "2"}}).found == Found::kBad);
   const std::vector<Check> checks{check_congestion("bbr", true)};
