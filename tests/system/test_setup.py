@@ -174,6 +174,11 @@ def test_each_command_may_be_run_again(first, others):
     assert again["wrote"] == [] and again["start"] == joined["start"]
     line = machine.refused(*join, "--domain", "rack2")
     assert "another domain" in line and joined["configuration"] in line
+    for address in ("127.0.0.2", f"{machine.node.address}:2099"):
+        line = machine.refused(*join, "--address", address)
+        assert "another address" in line and joined["configuration"] in line
+    for address in (machine.node.address, f"{machine.node.address}:2051"):
+        assert machine.said(*join, "--address", address)["wrote"] == []
     assert "something else" in first.refused("init", "--copies", "3", "--address",
                                              first.node.address)
 

@@ -192,6 +192,18 @@ Result<JoinAnswer> ask(const JoinOptions& options, const std::string& name) {
   return ask_to_join(options.host, token, name, kAsking);
 }
 
+// Whether a data server's file has this address among those that it listens at; without a port, at
+// any.
+bool listens_at(const std::string& text, const std::string& address) {
+  const auto said = said_address(address, kFirstDsPort);
+  return said && std::ranges::any_of(toml_texts(text, "server.listen"), [&](const auto& listen) {
+           const auto one = said_address(listen, kFirstDsPort);
+           if (!one || layout::ip_text(one->address) != layout::ip_text(said->address))
+             return false;
+           return !said->has_port || one->address.port == said->address.port;
+         });
+}
+
 // What the file of a data server that was joined before says otherwise; empty: nothing.
 std::string contradiction(const std::string& text, const JoinOptions& options, const DsPlan& plan) {
   const auto says = [&text](std::string_view key, const std::string& value) {
@@ -202,6 +214,7 @@ std::string contradiction(const std::string& text, const JoinOptions& options, c
     return "another domain";
   }
   if (!options.name.empty() && !says("server.name", plan.name)) return "another name";
+  if (!options.address.empty() && !listens_at(text, options.address)) return "another address";
   return "";
 }
 
