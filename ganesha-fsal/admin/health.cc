@@ -167,11 +167,18 @@ void stray_problems(const StatusReport& status, std::vector<Problem>& out) {
              "which before files are made.",
              status.foreign_objects)});
   }
-  if (status.strays > 0) {
-    out.push_back({"STRAYS", fmt::format("Data servers have {} objects that no file needs: weft "
-                                         "audit start removes them; after "
-                                         "a restore, weft audit start --remove-strays.",
-                                         status.strays)});
+  if (status.strays > 0 && status.restored) {
+    out.push_back(
+        {"STRAYS", fmt::format("Data servers have {} objects that no file of the restored store "
+                               "needs. They may be all that is left of files made since the "
+                               "backup: weft audit status lists them. Look before they are removed "
+                               "(docs/backup.md).",
+                               status.strays)});
+  } else if (status.strays > 0) {
+    out.push_back(
+        {"STRAYS", fmt::format("Data servers have {} objects that no file needs: weft audit start "
+                               "removes them.",
+                               status.strays)});
   }
 }
 

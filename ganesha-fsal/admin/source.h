@@ -433,6 +433,7 @@ struct StatusReport {
   std::uint64_t foreign_objects = 0;         // of no file made here, that the last audit found
   // Of a metadata store that came back from a backup, up to 10,000 together: files that are still
   // to be compared with their objects, and files that have lost bytes.
+  bool restored = false;  // it came back from a backup
   std::uint64_t restored_unchecked = 0;
   std::uint64_t restored_damaged = 0;
   StoreReport store;
@@ -472,6 +473,7 @@ void describe(Io& io, StatusReport& r) {
   io("foreign_objects", r.foreign_objects);
   io("restored_unchecked", r.restored_unchecked);
   io("restored_damaged", r.restored_damaged);
+  io("restored", r.restored, newer());
   io("scrub", r.scrub);
   io("store", r.store);
   io("inline", r.inlined);

@@ -135,6 +135,7 @@ void add_backup(MetadataServer& server, admin::Table& table) {
 }
 
 void add_restored(const Namespace& names, StatusReport& report) {
+  report.restored = names.restore().has_value();
   const auto files = names.restored_files(0, kMostCounted);
   if (!files) return;
   for (const Namespace::RestoredFile& file : *files) {

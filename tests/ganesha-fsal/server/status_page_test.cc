@@ -84,8 +84,7 @@ TEST_CASE("the status page is the reports as JSON, and files that show them", "[
   // What `weft status` and `weft health` say.
   REQUIRE((*json)["problems"].size() == 2);
   CHECK((*json)["problems"][1] ==
-        "Data servers have 3 objects that no file needs: weft audit start removes them; after a "
-        "restore, weft audit start --remove-strays.");
+        "Data servers have 3 objects that no file needs: weft audit start removes them.");
 }
 
 TEST_CASE("the status page asks once for many who look", "[admin]") {

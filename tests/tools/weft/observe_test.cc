@@ -108,6 +108,22 @@ TEST_CASE("a parity group without a target, or with one that is rebuilt, is no h
   CHECK(problem("parity, degraded").starts_with("DS_DOWN "));
 }
 
+TEST_CASE("of a restored store nobody is told to remove what nothing names") {
+  mds::SystemReport system;
+  system.data_servers = {server(1, "", 50)};
+  system.status.strays = 7;
+  REQUIRE(health(system).size() == 1);
+  CHECK(health(system).front().text.contains("weft audit start removes them"));
+  system.status.restored = true;
+  REQUIRE(health(system).size() == 1);
+  const std::string text = health(system).front().text;
+  CHECK(health(system).front().code == "STRAYS");
+  CHECK_FALSE(text.contains("remove-strays"));
+  CHECK_FALSE(text.contains("audit start"));
+  CHECK(text.contains("all that is left of files made since the backup"));
+  CHECK(text.contains("weft audit status"));
+}
+
 TEST_CASE("whatever is wrong, and with whatever names, is told in 80 columns", "[weft]") {
   mds::SystemReport system = sick();
   system.status.warnings = {"every data server is in the failure domain " + std::string(48, 'd') +
