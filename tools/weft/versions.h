@@ -20,7 +20,9 @@ struct Versions {
   bool too_old = false;  // the metadata server, to tell of targets
 };
 
-// Those that are known.
+// Whose version is not known: "ds4", "tcp:t:1 of ds1", "targets of ds3".
+[[nodiscard]] std::vector<std::string> unknown_versions(const Versions& versions);
+// And all are known.
 [[nodiscard]] bool all_the_same(const Versions& versions);
 [[nodiscard]] std::string versions_text(const Versions& versions);
 [[nodiscard]] Json versions_json(const Versions& versions);

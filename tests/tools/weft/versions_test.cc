@@ -46,6 +46,7 @@ weft-target      tcp:t:1 of ds1  0.2.0
 weft-target      tcp:u:1 of ds1  not known: it is away
 
 not all are the same: install one version everywhere
+not known: ds4, tcp:u:1 of ds1, targets of ds2, targets of ds3, targets of ds4
 )");
   CHECK_FALSE(all_the_same(versions));
   const Json json = versions_json(versions);
@@ -65,9 +66,30 @@ TEST_CASE("versions: a metadata server that is too old to ask says so in its lin
 weft             this machine  0.2.0
 metadata server  this machine  0.2.0; too old to tell of its targets
 weft-ds          ds1           0.2.0
+
+not known: targets of all data servers
 )");
+  CHECK_FALSE(all_the_same(versions));
   CHECK(versions_json(versions)["data_servers"][0]["why_no_targets"] ==
         "the metadata server is too old to ask");
+}
+
+TEST_CASE("versions: one that is not known is not the same as the others") {
+  Versions versions{.own = "0.2.0", .metadata_server = "0.2.0"};
+  versions.servers = {server(1, "0.2.0"), server(2, "")};
+  CHECK_FALSE(all_the_same(versions));
+  CHECK(versions_json(versions)["same"] == false);
+  CHECK(versions_json(versions)["unknown"] == Json::array({"ds2"}));
+  CHECK(versions_text(versions).ends_with("not seen\n\nnot known: ds2\n"));
+  versions.servers.pop_back();
+  versions.targets.servers = {
+      {.server = {1, "ds1"},
+       .targets = {{.address = "tcp:t:1", .version = {}, .options = {}, .why = "it is away"}},
+       .why = {}}};
+  CHECK(versions_json(versions)["unknown"] == Json::array({"tcp:t:1 of ds1"}));
+  versions.targets.servers.front().targets.front().version = "0.2.0";
+  CHECK(versions_json(versions)["same"] == true);
+  CHECK_FALSE(versions_text(versions).contains("not known"));
 }
 
 TEST_CASE("versions: long names and a hundred servers stay within a screen") {
@@ -89,7 +111,7 @@ TEST_CASE("versions: long names and a hundred servers stay within a screen") {
     INFO(line);
     CHECK(columns(line) <= kScreenColumns);
   }
-  CHECK(count == 203);
+  CHECK(count == 203 + 1 + 8);  // of those that are not known eight are named
 }
 
 }  // namespace weft::cli
