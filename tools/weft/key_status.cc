@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "rpc/xdr/describe_json.h"
 #include "tools/weft/table.h"
@@ -44,9 +45,8 @@ Holders holders_of(const mds::KeysReport& report) {
 
 std::string text_of(const KeyState& state, const Holders& holders) {
   const std::size_t count = holders.all.size();
-  std::string text =
-      fmt::format("key {}: used by {}, accepted by {} of {} {}", state.key, state.used,
-                  state.accepted, count, holders.targets ? "servers and targets" : "servers");
+  std::string text = fmt::format("used by {}, accepted by {} of {} {}", state.used, state.accepted,
+                                 count, holders.targets ? "servers and targets" : "servers");
   if (state.used == count) return text;
   text += state.may_be_used ? "; may be used" : "; not to be used yet";
   text += state.may_be_dropped ? ", may be dropped" : ", not to be dropped yet";
@@ -78,33 +78,40 @@ std::vector<KeyState> key_states(const mds::KeysReport& report) {
 
 std::string keys_text(const mds::KeysReport& report) {
   const Holders holders = holders_of(report);
-  Table table({"SERVER", "USES", "ACCEPTS"});
+  Table table({"SERVER", "USES", "ALSO ACCEPTS"}, {"SERVER"});
   bool all_say = true;
+  std::string unknown;
   for (const Holder& holder : holders.all) {
-    std::string accepts;
-    for (const std::string& key : holder.keys) {
-      accepts += (accepts.empty() ? "" : ", ") + printable(key);
-    }
     if (holder.keys.empty()) {
       all_say = false;
-      table.add({holder.title, "-", "not known: " + printable(holder.why)});
-    } else {
-      table.add({holder.title, printable(holder.keys.front()), std::move(accepts)});
+      table.add({holder.title, "-", "not known"});
+      const std::string name = holder.title.substr(holder.title.find_first_not_of(' '));
+      unknown += wrapped("", name + ": not known: " + printable(holder.why));
+      continue;
     }
+    std::string others;
+    for (const std::string& key : holder.keys | std::views::drop(1)) {
+      others += (others.empty() ? "" : ", ") + printable(key);
+    }
+    table.add({holder.title, printable(holder.keys.front()), others});
   }
-  std::string text = table.text() + "\n";
+  std::string text = table.text() + "\n" + unknown;
   const std::vector<KeyState> states = key_states(report);
-  for (const KeyState& state : states) text += text_of(state, holders) + "\n";
+  for (const KeyState& state : states) {
+    text += wrapped(fmt::format("key {}: ", printable(state.key)), text_of(state, holders));
+  }
   if (states.size() < 2) return text;
   if (!all_say) {
-    text +=
-        "as long as the keys of one are not known, no key is to be used or dropped: start it, "
-        "upgrade it, or,\nif it is gone for ever, take it out of the system or configuration\n";
+    text += wrapped("",
+                    "as long as the keys of one are not known, no key is to be used or dropped: "
+                    "start it, upgrade it, or, if it is gone for ever, take it out of the system "
+                    "or configuration");
   }
   if (!report.asks_targets) {
-    text +=
-        "targets (weft-target) are not asked by a metadata server of this version, so none may be "
-        "used or\ndropped: upgrade it, or look at the targets' logs, which say what they accept\n";
+    text += wrapped("",
+                    "targets (weft-target) are not asked by a metadata server of this version, so "
+                    "none may be used or dropped: upgrade it, or look at the targets' logs, which "
+                    "say what they accept");
   }
   return text;
 }

@@ -2,6 +2,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/weft/table.h"
 
 namespace weft::cli {
 namespace {
@@ -84,37 +87,62 @@ TEST_CASE("key status: where targets are not asked, no key may be used or droppe
 TEST_CASE("key status: a line for each target, behind its data server's, and what to do") {
   const std::string text = keys_text(with_targets(report_of({{"a", "b"}, {"a", "b"}}), {{"a"}}));
   CHECK(text ==
-        "SERVER                USES  ACCEPTS\n"
-        "metadata server       a     a, b\n"
-        "data server 1 (ds-1)  a     a, b\n"
-        "  target tcp:t0:9640  a     a\n"
+        "SERVER                USES  ALSO ACCEPTS\n"
+        "metadata server       a     b\n"
+        "data server 1 (ds-1)  a     b\n"
+        "  target tcp:t0:9640  a\n"
         "\n"
         "key a: used by 3, accepted by 3 of 3 servers and targets\n"
-        "key b: used by 0, accepted by 2 of 3 servers and targets; not to be used yet, may be "
-        "dropped\n");
+        "key b: used by 0, accepted by 2 of 3 servers and targets; not to be used yet,\n"
+        "       may be dropped\n");
   const std::string unknown = keys_text(with_targets(report_of({{"a", "b"}, {"a", "b"}}), {{}}));
-  CHECK(unknown.contains(
-      "\n  target tcp:t0:9640  -     not known: it is of a version that does not tell; its log "
-      "does\n"));
+  CHECK(
+      unknown.contains("\n  target tcp:t0:9640  -     not known\n\ntarget tcp:t0:9640: not known: "
+                       "it is of a version "
+                       "that does not tell; its log\ndoes\n"));
   CHECK(unknown.contains("\nas long as the keys of one are not known"));
   KeysReport older = report_of({{"a"}, {"a"}});
   older.servers[1].targets.push_back({.address = "", .keys = {}, .why = "its data server: no"});
-  CHECK(keys_text(older).contains("\n  targets, if it has some  -     not known: its data server"));
+  CHECK(keys_text(older).contains("\ntargets, if it has some: not known: its data server: no\n"));
 }
 
 TEST_CASE("key status: a line for each server, and for each key what may be done", "[weft]") {
   CHECK(keys_text(report_of({{"a"}, {"a"}})) ==
-        "SERVER                USES  ACCEPTS\n"
-        "metadata server       a     a\n"
-        "data server 1 (ds-1)  a     a\n"
+        "SERVER                USES  ALSO ACCEPTS\n"
+        "metadata server       a\n"
+        "data server 1 (ds-1)  a\n"
         "\n"
         "key a: used by 2, accepted by 2 of 2 servers\n");
   const std::string changing = keys_text(report_of({{"b", "a"}, {"a", "b"}, {}}));
-  CHECK(changing.contains("data server 2 (ds-2)  -     not known: it is not connected\n"));
-  CHECK(
-      changing.contains("key b: used by 1, accepted by 2 of 3 servers; not to be used yet, "
-                        "not to be dropped yet\n"));
+  CHECK(changing.contains("\ndata server 2 (ds-2): not known: it is not connected\n"));
+  CHECK(changing.contains(
+      "key b: used by 1, accepted by 2 of 3 servers; not to be used yet, not to be\n"
+      "       dropped yet\n"));
   CHECK(changing.contains("\nas long as the keys of one are not known"));
+}
+
+TEST_CASE("key status: lines stay within a screen") {
+  const std::string old(16, '7');
+  const std::string fresh(16, '5');
+  KeysReport report = report_of({{fresh, old}, {old, fresh}, {}});
+  report.servers.back().server.name = std::string(200, 'n');
+  report.servers.back().why = std::string(60, 'w') + " " + std::string(60, 'y');
+  for (const std::vector<std::string>& keys : {std::vector{old, fresh}, {}}) {
+    report.servers[1].targets.push_back(
+        {.address = "rdma://[2001:db8:1111:2222:3333:4444:5555:66]:9640",
+         .keys = keys,
+         .why = "it is of a version that does not tell"});
+  }
+  for (const bool asks : {true, false}) {
+    report.asks_targets = asks;
+    std::istringstream lines(keys_text(report));
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      // What is no word of ours is not cut.
+      if (!line.contains("nnnn") || !line.contains(':')) CHECK(columns(line) <= kScreenColumns);
+    }
+  }
+  CHECK(keys_text(report).contains("  " + old + "  " + fresh + "\n"));
 }
 
 TEST_CASE("key status: the document says it in fields, too", "[weft]") {
