@@ -333,7 +333,7 @@ def test_a_doctor_sees_ports_disks_and_configurations(first, others):
     _, checks = looked_at(first)
     assert found(checks, "port") == ["good"] * 6  # from here to each, and between them
     assert found(checks, "metadata server") == found(checks, "configuration") == ["good"]
-    assert len(found(checks, str(first.prefix / "var/lib/weft"))) == 3
+    assert len(found(checks, str(first.prefix / "var/lib/weft/mds"))) == 3
     [elsewhere] = [row["to_do"] for row in checks if row["check"] == "ports elsewhere"]
     addresses = sorted(elsewhere.split("weft doctor ")[1].split())
     assert len(addresses) == 3

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <ranges>
 
 #include "rpc/base/toml.h"
@@ -57,6 +58,25 @@ std::optional<layout::NetAddress> hex_address(std::string_view ip, std::string_v
 }
 
 }  // namespace
+
+std::vector<std::string> metadata_folders(const Result<mds::CheckedConf>& conf,
+                                          const std::string& usual,
+                                          const std::function<bool(const std::string&)>& exists) {
+  std::vector<std::string> folders;
+  const auto add = [&](const std::string& path) {
+    if (!exists(path)) return false;
+    if (std::ranges::find(folders, path) == folders.end()) folders.push_back(path);
+    return true;
+  };
+  if (conf) {
+    for (const auto& [path, said] : conf->stores) {
+      // It is made at the first start.
+      if (!add(path)) add(std::filesystem::path(path).parent_path().string());
+    }
+  }
+  if (folders.empty()) add(usual);
+  return folders;
+}
 
 Check check_clock(bool synchronized) {
   if (synchronized) return {"clock", Found::kGood, "set by a time service", ""};

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ganesha-fsal/admin/path_reports.h"
+#include "ganesha-fsal/config/options_check.h"
 #include "layout/net_address.h"
 #include "rpc/xdr/describe_json.h"
 
@@ -31,6 +33,12 @@ struct Check {
 [[nodiscard]] Check check_limits(std::uint64_t most_files);
 // `disabled`: kernel.io_uring_disabled, empty where there is no such thing.
 [[nodiscard]] Check check_io_uring(std::string_view disabled);
+
+// Where metadata stores are, or what they are going to be in: what a good configuration says.
+// `usual` where there is none that does.
+[[nodiscard]] std::vector<std::string> metadata_folders(
+    const Result<mds::CheckedConf>& conf, const std::string& usual,
+    const std::function<bool(const std::string&)>& exists);
 
 struct FolderFacts {
   std::string path;

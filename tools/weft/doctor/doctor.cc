@@ -232,7 +232,9 @@ class Doctor {
     for (const std::string& warning : checked ? checked->warnings : std::vector<std::string>()) {
       add(Check{"configuration", Found::kNote, warning, "change the file as it says"});
     }
-    if (exists(options_.places.state())) add(look_at_folder(options_.places.state(), true));
+    for (const std::string& folder : metadata_folders(checked, options_.places.state(), exists)) {
+      add(look_at_folder(folder, true));
+    }
   }
 
   // Between data servers. False: not all of them said.

@@ -1,6 +1,7 @@
 #include "tools/weft/doctor/checks.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 #include <sstream>
 
 #include "tools/weft/table.h"
@@ -23,6 +24,26 @@ TEST_CASE("a machine that is fit has nothing to do", "[doctor]") {
   for (const Check& check : checks) CHECK(check.found == Found::kGood);
   CHECK_FALSE(any_bad(checks));
   CHECK(checks_text(checks).find("\n      ") == std::string::npos);
+}
+
+TEST_CASE("the metadata store's disk is the one that the configuration names", "[doctor]") {
+  using Folders = std::vector<std::string>;
+  std::set<std::string> there{"/fast/mds", "/var/lib/weft", "/other"};
+  const auto folders = [&](const Result<mds::CheckedConf>& conf) {
+    return metadata_folders(conf, "/var/lib/weft",
+                            [&](const std::string& path) { return there.contains(path); });
+  };
+  mds::CheckedConf conf;
+  conf.stores["/fast/mds"];
+  CHECK(folders(conf) == Folders{"/fast/mds"});
+  conf.stores["/other/mds"];  // before its first start
+  CHECK(folders(conf) == Folders{"/fast/mds", "/other"});
+  conf.stores["/other/second"];
+  CHECK(folders(conf) == Folders{"/fast/mds", "/other"});
+  CHECK(folders(mds::CheckedConf()) == Folders{"/var/lib/weft"});
+  CHECK(folders(fail(Errc::kInvalid, "wrong")) == Folders{"/var/lib/weft"});
+  there.clear();
+  CHECK(folders(conf).empty());
 }
 
 TEST_CASE("what is wrong says what to do", "[doctor]") {
