@@ -75,7 +75,7 @@ Task<Result<ReadResult>> SummedStore::read_checked(StoreRead what) {
   if (in_room) {
     blocks = std::move(what.room);
   } else {
-    auto made = allocate(pool_, what.share, static_cast<std::size_t>(size));
+    auto made = weft::allocate(pool_, what.share, static_cast<std::size_t>(size));
     if (!made) co_return pass(made);
     blocks = std::move(*made);
   }
