@@ -1,16 +1,24 @@
-"""What clients may do to a server by how they use their connections.
+"""Connections and what may come between two clients, or a client and a restart.
 
 One test or more for each of the patches 0073 to 0077, see docs/ganesha.md.
 """
 
+import os
+import signal
 import socket
 import struct
+import threading
+import time
 
 import pytest
-from test_patches import healthy, put, until
-from test_replies import WORKERS
 
-from wire import Connection, ConnectionClosed, const, ops
+import ganesha_server
+from test_patches import granted, healthy, put, until
+from test_replies import WORKERS, Asking
+from wire import Client, Connection, ConnectionClosed, Status, const, ops
+from wire.client import encode_compound
+from wire.rpc import auth_none
+from wire.xdr import Packer
 
 MIB = 1 << 20
 
@@ -62,4 +70,65 @@ def test_0073_what_is_promised_is_taken(server, client):
     for send in (connection.send_record, in_pieces, in_pieces):
         connection.send_record = send
         assert client.call(put(handle), ops.write(stateid, 0, bytes(size))).count == size
+    healthy(server)
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def settled(server):
+    """Its descriptors, when those of connections that ended are closed."""
+    counts = [descriptors(server)]
+    while len(counts) < 10 or len(set(counts[-10:])) > 1:
+        time.sleep(0.05)
+        counts.append(descriptors(server))
+    return counts[-1]
+
+
+def reads_nothing(server, before, count=4000):
+    """Sends requests, so that replies wait for the socket, and more behind them."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.connect(server.address)
+    call = struct.pack(">6I", 7, 0, 2, const.NFS_PROGRAM, const.NFS_VERSION, 1) + auth_none()
+    call += encode_compound([ops.putrootfh()], 0, b"t" * 4000)
+    for _ in range(count):
+        peer.sendall(struct.pack(">I", 1 << 31 | len(call)) + call)
+    until(lambda: descriptors(server) == before + 2, 30)  # one to wait by
+    return peer
+
+
+@pytest.mark.parametrize("end", ["ends", "breaks"])
+def test_0074_replies_nobody_reads_go_with_the_connection(server, end):
+    held = [server.allocated_bytes()]
+    before = settled(server)
+    for _ in range(6):
+        peer = reads_nothing(server, before)
+        if end == "ends":
+            peer.shutdown(socket.SHUT_WR)
+            time.sleep(0.2)
+        else:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        until(lambda: descriptors(server) == before, 30)
+        held.append(server.allocated_bytes())
+    assert held[-1] - held[1] < 8 * MIB, held
+    healthy(server)
+
+
+def test_0074_a_send_that_fails_stops_no_callback(server):
+    """What is sent to who just left fails in one thread or the other, now and then in both."""
+    null = struct.pack(">6I20x", 1 << 31 | 40, 7, 0, 2, const.NFS_PROGRAM, const.NFS_VERSION)
+    rounds = 700
+    for number in range(rounds):
+        client = Client(server.address)
+        granted(client, b"file%d" % number)
+        peer = client.connection._socket
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.connection.send_bytes(null * 200)
+        for _ in range(3):
+            server.command(f"recall 0 {const.UINT64_MAX} {const.IOMODE_ANY} 0")
+        peer.close()
+    server.wait_for_call("recall", 3 * rounds, 30)
     healthy(server)
