@@ -69,22 +69,32 @@ class Ganesha:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="weft-ganesha-"))
         self.address = ("127.0.0.1", _free_port())
         self._write_configuration(lease_s, grace_s)
+        self._open_to_users(self._start(start_timeout_s))
+
+    def _start(self, timeout_s, **more):
         environment = dict(os.environ, LAYOUT_FSAL_LOG=str(self.folder / "calls"),
                            LAYOUT_FSAL_SOCKET=str(self.folder / "commands"),
-                           MALLOC_PERTURB_="165")  # freed memory does not look alive
+                           MALLOC_PERTURB_="165", **more)  # freed memory does not look alive
         self.process = subprocess.Popen(
             [PREFIX / "bin/ganesha.nfsd", "-F", "-f", self.folder / "ganesha.conf",
              "-L", self.folder / "log", "-p", self.folder / "pid", "-N", "NIV_EVENT"],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, cwd=self.folder)
-        deadline = time.monotonic() + start_timeout_s
+        deadline = time.monotonic() + timeout_s
         while not self.answers(0.5):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 log = self.log_tail()
                 self.stop()
                 raise RuntimeError(f"Ganesha did not start:\n{log}")
             time.sleep(0.05)
-        self._open_to_users(deadline)
+        return deadline
+
+    def restart(self, **environment):
+        """Kills it, and starts another with these variables in its place."""
+        self.process.kill()
+        self.process.wait()
+        (self.folder / "commands").unlink()
+        self._start(60, **environment)
 
     def _open_to_users(self, deadline):
         """Users may make files in the exports, as an administrator would let them."""

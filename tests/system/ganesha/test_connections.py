@@ -132,3 +132,43 @@ def test_0074_a_send_that_fails_stops_no_callback(server):
         peer.close()
     server.wait_for_call("recall", 3 * rounds, 30)
     healthy(server)
+
+
+@pytest.fixture
+def graceful():
+    """A server with grace periods of 8 s."""
+    reason = ganesha_server.missing()
+    if reason:
+        pytest.skip(reason)
+    one = ganesha_server.Ganesha(lease_s=2, grace_s=8)
+    yield one
+    one.stop()
+
+
+def can_reclaim(server, owner):
+    """Once the reaper, which ends the grace period, has looked at it since. The file is a
+    directory, of which the server finds out last: no file of FSAL_MEM outlives it."""
+    looks = server.log_tail(10000).count("check grace:")
+    until(lambda: server.log_tail(10000).count("check grace:") > looks)
+    with Client(server.address, owner=owner, reclaim_complete=False) as client:
+        packer = Packer().uint32(0).uint32(const.SHARE_BOTH).uint32(0).uint64(client.clientid)
+        packer.opaque(b"owner").uint32(0).uint32(1).uint32(0)  # CLAIM_PREVIOUS
+        reply = client.compound(*client.at("/layout"), ops.raw(const.Op.OPEN, packer.bytes()))
+        return reply.status == Status.ISDIR
+
+
+def test_0076_the_grace_period_begins_when_clients_can_come(graceful):
+    client = Client(graceful.address)
+    graceful.restart(LAYOUT_FSAL_EXPORT_MS="4500")  # there are two
+    assert can_reclaim(graceful, client.owner)
+    healthy(graceful)
+
+
+def test_0076_a_server_that_is_stopped_is_in_grace_afterwards(graceful):
+    client = Client(graceful.address)
+    graceful.restart()
+    graceful.process.send_signal(signal.SIGSTOP)
+    time.sleep(9)
+    graceful.process.send_signal(signal.SIGCONT)
+    assert can_reclaim(graceful, client.owner)
+    healthy(graceful)

@@ -7,6 +7,7 @@
 // through the last.
 //
 // LAYOUT_FSAL_LOG names a file that gets one JSON object a line for each call.
+// LAYOUT_FSAL_EXPORT_MS says how long it takes to make an export.
 // LAYOUT_FSAL_SOCKET names a Unix stream socket that takes one command a connection:
 //   recall OFFSET LENGTH IOMODE COOKIE   recall from the file last granted (COOKIE 0: none)
 //   recall_any CLIENT KEEP MASK          ask the client to return some of what it has
@@ -62,6 +63,7 @@ static struct settings {
   _Atomic uint32_t replies_lost;     // and in vain
   _Atomic uint32_t records_lookups;  // each as "lookup"
   _Atomic uint32_t commits_held;     // while it is set, each "commit" waits
+  _Atomic uint32_t names_held;       // and who made a file or a directory, each "made"
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
@@ -319,7 +321,10 @@ static void note_change(uint64_t upto) {
 #endif
 }
 
-static fsal_status_t made(struct fsal_obj_handle* directory, fsal_status_t status) {
+static fsal_status_t made(struct fsal_obj_handle* directory, const char* name,
+                          fsal_status_t status) {
+  if (settings.names_held != 0) record("{\"call\": \"made\", \"name\": \"%s\"}", name);
+  while (settings.names_held != 0) usleep(1000);
   if (FSAL_IS_ERROR(status) || settings.replies_wait == 0) return status;
   changed = directory;
   note_change(++changes);
@@ -336,7 +341,7 @@ static fsal_status_t make_directory(struct fsal_obj_handle* directory, const cha
                                     struct fsal_attrlist* attributes,
                                     struct fsal_obj_handle** object, struct fsal_attrlist* out,
                                     struct fsal_attrlist* before, struct fsal_attrlist* after) {
-  return made(directory, mem_mkdir(directory, name, attributes, object, out, before, after));
+  return made(directory, name, mem_mkdir(directory, name, attributes, object, out, before, after));
 }
 
 static __typeof__(((struct fsal_obj_ops*)NULL)->open2) mem_open2;
@@ -348,7 +353,7 @@ static fsal_status_t open2(struct fsal_obj_handle* object, struct state_t* state
                            struct fsal_attrlist* before, struct fsal_attrlist* after) {
   const fsal_status_t status = mem_open2(object, state, flags, mode, name, attributes, verifier,
                                          opened, out, check, before, after);
-  return name == NULL ? status : made(object, status);
+  return name == NULL ? status : made(object, name, status);
 }
 #endif
 
@@ -530,6 +535,8 @@ static bool do_set(const char* arguments) {
     settings.records_lookups = value;
   else if (strcmp(name, "commits_held") == 0)
     hold_commits(value);
+  else if (strcmp(name, "names_held") == 0)
+    settings.names_held = value;
   else if (strcmp(name, "replies_wait") == 0)
     settings.replies_wait = value;
   else if (strcmp(name, "replies_held") == 0)
@@ -629,6 +636,8 @@ static fsal_status_t create_export(struct fsal_module* self, void* node,
                                    struct config_error_type* error,
                                    const struct fsal_up_vector* up_ops) {
   (void)self;
+  const char* delay_ms = getenv("LAYOUT_FSAL_EXPORT_MS");
+  if (delay_ms != NULL) usleep((useconds_t)atoi(delay_ms) * 1000);
   struct fsal_module* mem = lookup_fsal("MEM");
   struct fsal_obj_handle* root;
   if (mem == NULL) return fsalstat(ERR_FSAL_INVAL, 0);
