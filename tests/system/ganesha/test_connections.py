@@ -172,3 +172,29 @@ def test_0076_a_server_that_is_stopped_is_in_grace_afterwards(graceful):
     graceful.process.send_signal(signal.SIGCONT)
     assert can_reclaim(graceful, client.owner)
     healthy(graceful)
+
+
+MAKES = {"file": lambda client, root: client.open("/layout", b"name", create=True),
+         "directory": lambda client, root: client.call(put(root), ops.create_directory(b"name"))}
+GOES = {"removed": [ops.remove(b"name")],
+        "renamed": [ops.savefh(), ops.rename(b"name", b"other")]}
+
+
+@pytest.mark.parametrize("what", MAKES)
+@pytest.mark.parametrize("how", GOES)
+def test_0077_a_name_that_goes_before_it_is_told_is_gone(server, new_client, what, how):
+    one, two = new_client(), new_client()
+    root = one.handle("/layout")
+    server.set(names_held=1)
+    asked = Asking(lambda: MAKES[what](one, root))
+    server.wait_for_call("made")
+    two.call(put(root), *GOES[how])
+    server.set(names_held=0)
+    asked.join(5)
+    for client in (one, two):
+        assert client.compound(put(root), ops.lookup(b"name")).status == Status.NOENT
+    names = [entry.name for entry in two.call(put(root), ops.readdir()).entries]
+    assert names == ([b"other"] if how == "renamed" else [])
+    assert two.compound(put(root), ops.lookup(b"other")).status == (
+        Status.OK if how == "renamed" else Status.NOENT)
+    healthy(server)
