@@ -135,6 +135,49 @@ def test_0074_a_send_that_fails_stops_no_callback(server):
 
 
 @pytest.fixture
+def recalled(new_client):
+    """A client whose backchannel is of AUTH_SYS, as Linux has it."""
+    client = new_client(backchannel=False)
+    channel = ops.ChannelAttributes(max_request=4096, max_response=4096, max_requests=4)
+    user = Packer().uint32(1).uint32(0).opaque(b"wire").uint32(0).uint32(0).uint32(0).bytes()
+    made = client.send(ops.create_session(client.clientid, client.create_sequence + 1,
+                                          ops.ChannelAttributes(), channel, security=user))
+    client.session, client._sequence = made.check().last.session, [0] * client.slots
+    return client
+
+
+def test_0075_an_answer_on_the_connection_of_before(server, recalled):
+    client = recalled
+    asked, answered = threading.Event(), threading.Event()
+    client.backchannel.answer = lambda recall: (asked.set(), answered.wait(20), Status.OK)[2]
+    granted(client)
+    assert server.recall(cookie=1) == 0 and asked.wait(20)
+    before = client.connection
+    client.connection = client._connect(5)
+    for _ in range(3):  # who answers finds nothing where the authentication of before was
+        client.send(ops.bind_conn_to_session(client.session)).check()
+    client.backchannel.answer = lambda recall: Status.OK
+    answered.set()
+    client.backchannel.next_recall()
+    client.null()
+    before.close()
+    healthy(server)
+
+
+def test_0075_answers_before_the_question(server, recalled):
+    """Many to each, of which some come while it is being sent. They find out what its number is."""
+    client = recalled
+    body = Packer().uint32(0).opaque(b"").uint32(0).bytes()
+    for number in range(1, 201):
+        granted(client, b"file%d" % number)
+        answer = struct.pack(">7I", 1 << 31 | 24 + len(body), number, 1, 0, 0, 0, 0) + body
+        client.connection.send_bytes(answer * 100)
+        server.recall(cookie=number)
+        client.null()
+    healthy(server)
+
+
+@pytest.fixture
 def graceful():
     """A server with grace periods of 8 s."""
     reason = ganesha_server.missing()

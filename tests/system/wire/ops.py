@@ -392,10 +392,10 @@ def exchange_id(verifier, owner, flags=0):
 
 
 def create_session(clientid, sequence, fore, back, flags=const.CREATE_SESSION_CONN_BACK_CHAN,
-                   program=const.CALLBACK_PROGRAM):
-    """session, sequence, flags, fore, back"""
+                   program=const.CALLBACK_PROGRAM, security=b"\0" * 4):
+    """session, sequence, flags, fore, back. SECURITY is one callback_sec_parms4, of AUTH_NONE."""
     packer = Packer().uint64(clientid).uint32(sequence).uint32(flags)
-    back.pack(fore.pack(packer)).uint32(program).uint32(1).uint32(0)  # one AUTH_NONE
+    back.pack(fore.pack(packer)).uint32(program).uint32(1).raw(security)
     return Operation(Op.CREATE_SESSION, packer.bytes(), _on_success(lambda u: {
         "session": u.fixed(16), "sequence": u.uint32(), "flags": u.uint32(),
         "fore": ChannelAttributes.unpack(u), "back": ChannelAttributes.unpack(u)}))
