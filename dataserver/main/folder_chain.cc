@@ -1,6 +1,5 @@
 #include "dataserver/main/folder_chain.h"
 
-#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdint>
@@ -23,19 +22,6 @@ Result<> clear(const std::string& path, StoreDirectory& directory) {
   std::filesystem::remove_all(path, failed);
   if (failed) return fail_file(failed.value(), "remove " + path);
   return sync_directory(directory.root());
-}
-
-// Whether the partition has all its folders, or is none yet: a removal of it that was cut short
-// leaves some.
-bool is_whole(const std::string& path) {
-  std::error_code failed;
-  if (!std::filesystem::exists(path + "/identity", failed)) return true;
-  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
-    if (!std::filesystem::exists(fmt::format("{}/objects/{:03x}", path, folder), failed)) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace
@@ -69,7 +55,7 @@ Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
   // Those that the store does not say it has are of no use: a version that knows no segments may
   // have changed objects since.
   const bool known = config.segments.on() && directory.identity().segments;
-  if (!known || !is_whole(path)) {
+  if (!known) {
     if (auto cleared = clear(path, directory); !cleared) return cleared;
   }
   if (!config.segments.on()) {
@@ -88,6 +74,7 @@ Result<> FolderChain::open_segments(const DsConfig& config, BufferPool& pool) {
   options.worker_threads = 1;
   options.zero_copy_min_bytes = SIZE_MAX;
   auto partition = FileStore::open(options, pool);
+  // Also one with folders missing, as a removal of it leaves that was cut short.
   if (!partition && partition.error() == Errc::kCorrupt) {
     spdlog::warn("event=segments_dropped error=\"{}\"", partition.error().describe());
     if (auto cleared = clear(path, directory); !cleared) return cleared;

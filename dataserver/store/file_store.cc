@@ -53,9 +53,9 @@ Result<std::unique_ptr<FileStore>> FileStore::open(FileStoreOptions options, Buf
   if (!directory) return pass(directory);
   std::unique_ptr<FileStore> store(new FileStore(std::move(options), pool, std::move(*directory)));
   if (!store->directory_->is_new()) {
+    if (auto whole = store->directory_->check_folders(); !whole) return pass(whole);
     const FileStoreOptions& asked = store->options_;
-    auto counted = store->files_.count_objects(asked.count_wait, asked.counting);
-    if (!counted) return pass(counted);
+    store->files_.count_objects(asked.count_wait, asked.counting);
   }
   // What a process before this one left in the page cache nobody here would sync.
   if (!store->directory_->was_clean() && ::syncfs(store->directory_->root()) != 0) {

@@ -31,8 +31,6 @@ void ObjectCount::run(const Read& read) {
     if (found) continue;
     spdlog::error("event=objects_uncounted folder={:03x} error=\"{}\"", folder,
                   found.error().describe());
-    const MutexLock lock(end_mutex_);
-    if (!failed_) failed_ = std::move(found.error());
   }
   {
     const MutexLock lock(end_mutex_);
@@ -42,11 +40,9 @@ void ObjectCount::run(const Read& read) {
   if (!stopping_) spdlog::info("event=objects_counted objects={}", now());
 }
 
-Result<> ObjectCount::wait(std::chrono::milliseconds most) const {
+void ObjectCount::wait(std::chrono::milliseconds most) const {
   const MutexLock lock(end_mutex_);
   end_.wait_for(end_mutex_, most, [this]() WEFT_REQUIRES(end_mutex_) { return ended_; });
-  if (failed_) return std::unexpected(*failed_);
-  return {};
 }
 
 std::uint64_t ObjectCount::now() const {

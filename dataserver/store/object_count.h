@@ -1,6 +1,7 @@
 // How many objects a store has. What was there before the store was opened is counted in the
 // background, folder by folder: with millions of objects that takes a slow disk minutes, and it is
-// only a number in reports. Until then the number is of the folders that were read.
+// only a number in reports. Until then the number is of the folders that were read. One that cannot
+// be read is logged and left out: whoever asks for an object in it has the error.
 //
 // An object that is made or removed while its folder was not read yet is counted with the folder;
 // one of a folder that was read is counted at once. So that it is never both, a folder is read
@@ -18,7 +19,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <thread>
 
 #include "rpc/base/error.h"
@@ -39,8 +39,8 @@ class ObjectCount {
 
   // Counts what is there. At most once.
   void start(Read read);
-  // Until all folders are read, but not longer than `most`. The first error that was met so far.
-  [[nodiscard]] Result<> wait(std::chrono::milliseconds most) const;
+  // Until all folders are read, but not longer than `most`.
+  void wait(std::chrono::milliseconds most) const;
   [[nodiscard]] std::uint64_t now() const;
   // now() is all there are: all folders are read, each without an error.
   [[nodiscard]] bool whole() const { return counted_.load() == folders_ && !missed_.load(); }
@@ -72,7 +72,6 @@ class ObjectCount {
   mutable Mutex end_mutex_;
   mutable CondVar end_;
   bool ended_ WEFT_GUARDED_BY(end_mutex_) = true;
-  std::optional<Error> failed_ WEFT_GUARDED_BY(end_mutex_);
   std::thread thread_;
 };
 

@@ -329,8 +329,8 @@ Result<> ObjectFiles::sync_folder(std::uint32_t folder) {
   return {};
 }
 
-Result<> ObjectFiles::count_objects(std::chrono::milliseconds wait,
-                                    std::function<void(unsigned folder)> reading) {
+void ObjectFiles::count_objects(std::chrono::milliseconds wait,
+                                std::function<void(unsigned folder)> reading) {
   count_.start([this, reading = std::move(reading)](unsigned folder) -> Result<std::uint64_t> {
     if (reading) reading(folder);
     std::uint64_t count = 0;
@@ -338,7 +338,7 @@ Result<> ObjectFiles::count_objects(std::chrono::milliseconds wait,
     if (!read) return pass(read);
     return count;
   });
-  return count_.wait(wait);
+  count_.wait(wait);
 }
 
 Result<ObjectList> ObjectFiles::list(ListPlace from, std::uint32_t max) const {

@@ -80,8 +80,8 @@ class ObjectFiles {
   [[nodiscard]] bool all_counted() const { return count_.whole(); }
   // Reads all folders, in the background; at most `wait` is waited for that. Call it once, before
   // objects are created or removed. `reading` is called before each folder.
-  [[nodiscard]] Result<> count_objects(std::chrono::milliseconds wait,
-                                       std::function<void(unsigned folder)> reading = {});
+  void count_objects(std::chrono::milliseconds wait,
+                     std::function<void(unsigned folder)> reading = {});
   // Store::list(): a page of the folders, of which few are read for one page.
   [[nodiscard]] Result<ObjectList> list(ListPlace from, std::uint32_t max) const;
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <set>
 
 namespace weft::ds {
 
@@ -59,22 +60,34 @@ bool take_uuid(std::string_view& text, std::string_view prefix, Uuid& uuid) {
   return true;
 }
 
-Result<bool> is_empty_folder(int parent, const char* name) {
+// Calls each(name) for all entries of a folder.
+template <class Each>
+Result<> for_each_name(int parent, const char* name, Each each) {
   const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return true;
   if (fd < 0) return fail_errno(errno, std::string("open ") + name);
   DIR* listing = ::fdopendir(fd);
   if (listing == nullptr) {
+    const int error = errno;
     ::close(fd);
-    return fail_errno(errno, std::string("list ") + name);
+    return fail_errno(error, std::string("list ") + name);
   }
-  bool empty = true;
+  errno = 0;
   while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
-    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) {
-      empty = false;
-    }
+    each(std::string_view(entry->d_name));
+    errno = 0;
   }
+  const int error = errno;
   ::closedir(listing);
+  if (error != 0) return fail_errno(error, std::string("list ") + name);
+  return {};
+}
+
+Result<bool> is_empty_folder(int parent, const char* name) {
+  bool empty = true;
+  auto listed = for_each_name(parent, name, [&empty](std::string_view entry) {
+    if (entry != "." && entry != "..") empty = false;
+  });
+  if (!listed && !(listed.error() == Errc::kNotFound)) return pass(listed);
   return empty;
 }
 
@@ -171,8 +184,28 @@ Result<> StoreDirectory::load_or_format(bool create, Random& random) {
     return pass(formatted);
   }
   auto objects = open_directory(path_ + "/" + kObjectsFolder);
+  if (!objects && objects.error() == Errc::kNotFound) return lost_folder(kObjectsFolder);
   if (!objects) return pass(objects);
   objects_ = std::move(*objects);
+  return {};
+}
+
+std::unexpected<Error> StoreDirectory::lost_folder(const std::string& name) const {
+  return fail(Errc::kCorrupt,
+              fmt::format("{} has lost its folder {}, and the objects in it, which would read as "
+                          "holes: docs/troubleshooting.md, \"Its store has lost a folder\"",
+                          path_, name));
+}
+
+Result<> StoreDirectory::check_folders() const {
+  std::set<std::string, std::less<>> there;
+  auto listed = for_each_name(objects_.get(), ".",
+                              [&there](std::string_view entry) { there.emplace(entry); });
+  if (!listed) return listed;
+  for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
+    const std::string name = fmt::format("{:03x}", folder);
+    if (!there.contains(name)) return lost_folder(fmt::format("{}/{}", kObjectsFolder, name));
+  }
   return {};
 }
 

@@ -10,7 +10,8 @@
 //   <store>/segments/  only in formats 2 and 4: a store of its own (dataserver/segments)
 //
 // A store is what its identity says. A folder without one is formatted anew, with a new uuid: a
-// wiped store is a new data server. A folder with object files but without identity is refused.
+// wiped store is a new data server. A folder with object files but without identity is refused, and
+// a store that lacks one of the 1024 folders: what was in it would read as holes.
 //
 // A store is of format 2 while it may have segments, of format 3 while it may have checksums, of
 // format 4 with both, and of format 1 otherwise: a version that knows none of them refuses it,
@@ -64,9 +65,12 @@ constexpr unsigned kObjectFolders = 1024;
 class StoreDirectory {
  public:
   // Opens, or with `create` formats, the store in `path`. kBusy when another process has it;
-  // kNotFound when it is absent and not to be created; kCorrupt.
+  // kNotFound when it is absent and not to be created; kCorrupt, also without objects/.
   [[nodiscard]] static Result<std::unique_ptr<StoreDirectory>> open(const std::string& path,
                                                                     bool create, Random& random);
+
+  // kCorrupt: a folder of objects is missing. By one listing of objects/.
+  [[nodiscard]] Result<> check_folders() const;
 
   [[nodiscard]] const StoreIdentity& identity() const { return identity_; }
   // Remembers, durably, the system the store belongs to from now on.
@@ -100,6 +104,7 @@ class StoreDirectory {
   [[nodiscard]] Result<> format(Random& random);
   [[nodiscard]] Result<> load_verifier(Random& random);
   [[nodiscard]] Result<> change_identity(const StoreIdentity& changed);
+  [[nodiscard]] std::unexpected<Error> lost_folder(const std::string& name) const;
 
   std::string path_;
   OwnedFd root_;

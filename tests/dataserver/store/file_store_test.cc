@@ -1,6 +1,7 @@
 #include "dataserver/store/file_store.h"
 
 #include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <limits>
@@ -98,6 +100,49 @@ TEST_CASE("a store is open before its objects are counted, and each is counted o
   }
   CHECK(runner.store().usage()->objects == now);
   CHECK(runner.store().usage()->counted);
+}
+
+TEST_CASE("a store that has lost a folder of objects is refused, not served as holes") {
+  const TempFolder folder;
+  auto options = options_in(folder);
+  {
+    StoreRunner runner(options);
+    REQUIRE(runner.write(kObject, 0, "x"));
+    REQUIRE(runner.store().close());
+  }
+  options.count_wait = {};  // what is counted in the background does not matter
+  const std::string all = options.path + "/objects";
+  const std::string lost = fmt::format("{:03x}", object_folder(kObject));
+  const auto refused = [&]() -> std::string {
+    BufferPool pool(std::size_t{1} << 20);
+    const auto opened = FileStore::open(options, pool);
+    if (opened) return "open";
+    CHECK(opened.error() == Errc::kCorrupt);
+    return opened.error().text;
+  };
+  std::filesystem::rename(all + "/" + lost, folder.path() + "/aside");
+  CHECK(refused().contains("has lost its folder objects/" + lost));
+  std::filesystem::rename(folder.path() + "/aside", all + "/" + lost);
+  CHECK(refused() == "open");
+  std::filesystem::rename(all, folder.path() + "/aside");
+  CHECK(refused().contains("has lost its folder objects,"));
+}
+
+TEST_CASE("a folder of objects that cannot be read fails its objects, not the store") {
+  const TempFolder folder;
+  auto options = options_in(folder);
+  {
+    const StoreRunner runner(options);
+  }
+  const std::string damaged =
+      fmt::format("{}/objects/{:03x}", options.path, object_folder(kObject));
+  std::filesystem::remove(damaged);
+  std::ofstream(damaged) << "not a folder";
+  options.count_wait = std::chrono::minutes(1);
+  StoreRunner runner(options);
+  CHECK_FALSE(runner.store().usage()->counted);
+  CHECK(runner.stat(kObject).error() != Errc::kNotFound);
+  CHECK_FALSE(runner.write(kObject, 0, "x"));
 }
 
 TEST_CASE("a store says where its data is, stable or not") {
