@@ -174,6 +174,7 @@ rpc::peer::Table<> ControlLink::requests() {
   table.on(*this, &ControlLink::on_resync);
   table.on(*this, &ControlLink::on_resync_status);
   table.on(*this, &ControlLink::on_resync_cancel);
+  table.on(*this, &ControlLink::on_unreadable);
   table.on(*this, &ControlLink::on_scrub);
   table.on(*this, &ControlLink::on_give_up);
   table.on(*this, &ControlLink::on_list);
@@ -247,6 +248,11 @@ void ControlLink::on_resync_status(control::ResyncStatus request,
 void ControlLink::on_resync_cancel(control::ResyncCancel request, Answer<void> done) {
   if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
   resyncs_->cancel(request.job, std::move(done));
+}
+
+void ControlLink::on_unreadable(control::GetUnreadable request, Answer<control::Unreadable> done) {
+  if (resyncs_ == nullptr) return done(fail(Errc::kNotSupported, "no mirroring"));
+  done(resyncs_->unreadable(request.job));
 }
 
 // Also stops serving and goes on. It has stopped before anybody is told so.

@@ -57,6 +57,7 @@
 #include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
 #include "rpc/control/try_addresses.h"
+#include "rpc/control/unreadable.h"
 
 namespace weft::ds {
 
@@ -149,6 +150,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_resync_status(rpc::control::ResyncStatus request,
                         Answer<rpc::control::ResyncProgress> done);
   void on_resync_cancel(rpc::control::ResyncCancel request, Answer<void> done);
+  void on_unreadable(rpc::control::GetUnreadable request, Answer<rpc::control::Unreadable> done);
   void on_scrub(rpc::control::Scrub request, Answer<void> done) {
     done(parts_.chain.scrub(request));
   }

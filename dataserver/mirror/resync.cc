@@ -78,6 +78,12 @@ control::ResyncProgress Resyncs::status(std::uint64_t job) const {
   return found == jobs_.end() ? control::ResyncProgress{} : found->second->progress();
 }
 
+control::Unreadable Resyncs::unreadable(std::uint64_t job) const {
+  const MutexLock lock(mutex_);
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? control::Unreadable{} : found->second->unreadable();
+}
+
 void Resyncs::cancel(std::uint64_t job, Done<void> done) {
   std::shared_ptr<Job> found;
   {

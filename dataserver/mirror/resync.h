@@ -19,6 +19,10 @@
 // its bytes is brought here afterwards too; so what is read back is compared with what came, or
 // with the checksum where nothing did.
 //
+// A piece that the source has, and cannot read, is left as it is when several tries have failed,
+// and the job goes on behind it. It fails at its end; unreadable() says of what it failed, and all
+// else is equal.
+//
 // A job that only reports changes nothing: it counts what differs. What cannot be read here is no
 // difference, of which nobody knows which copy is right: the metadata server is told, as of a
 // client's read that fails, and the job ends.
@@ -51,6 +55,7 @@
 #include "dataserver/ring/token_bucket.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/messages.h"
+#include "rpc/control/unreadable.h"
 
 namespace weft::ds {
 
@@ -81,6 +86,8 @@ class Resyncs {
   // Answered when it has begun, others of the object having ended. kBusy at the limit.
   void start(rpc::control::Resync request, Done<void> done);
   [[nodiscard]] rpc::control::ResyncProgress status(std::uint64_t job) const;
+  // What the source cannot read, when that is all that a job failed of.
+  [[nodiscard]] rpc::control::Unreadable unreadable(std::uint64_t job) const;
   // Answered when nothing of it runs any more.
   void cancel(std::uint64_t job, Done<void> done);
   // The object is to be removed. Answered when no job of it that had begun runs any more.

@@ -1,5 +1,6 @@
 #include "dataserver/mirror/resync_job.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@ constexpr std::uint64_t kPieceBytes = kMaxSumRange;
 constexpr std::uint64_t kCompareCost = 4;  // a byte compared counts for so much less of the rate
 constexpr int kMaxTries = 8;               // of one piece, when it does not verify
 constexpr int kMaxSourceFailures = 20;     // one after the other
+constexpr int kMaxFailedReads = 3;         // of one piece at the source
+constexpr int kMaxPiecesLeft = 256;        // then the rest is left, too
 constexpr std::chrono::milliseconds kSourceRest{500};
 
 }  // namespace
@@ -84,6 +87,7 @@ Flow Resyncs::Job::run(std::shared_ptr<Job> /*keep*/) {
       gone = std::unexpected(lost());
     }
   }
+  if (gone) gone = tell_left();
   end(std::move(gone));
 }
 
@@ -94,8 +98,12 @@ Task<Result<>> Resyncs::Job::all_pieces() {
     if (!range) co_return {};
     Piece piece{.range = *range};
     if (auto done = co_await through(piece); !done) co_return done;
-    count_done(piece);
-    static_cast<void>(co_await skip_hole(piece.wanted));
+    if (piece.left) {
+      leave(piece);
+    } else {
+      count_done(piece);
+      static_cast<void>(co_await skip_hole(piece.wanted));
+    }
     // Others of the thread have their turn, also when no piece has to wait.
     static_cast<void>(co_await rest(Nanoseconds(0)));
   }
@@ -104,6 +112,11 @@ Task<Result<>> Resyncs::Job::all_pieces() {
 Resyncs::Job::Progress Resyncs::Job::progress() const {
   const MutexLock lock(mutex_);
   return progress_;
+}
+
+rpc::control::Unreadable Resyncs::Job::unreadable() const {
+  const MutexLock lock(mutex_);
+  return unreadable_;
 }
 
 void Resyncs::Job::cancel(std::move_only_function<void()> done) {
@@ -158,13 +171,39 @@ Task<Result<>> Resyncs::Job::through(Piece& piece) {
     if (!stopped.again) co_return std::unexpected(stopped.why);
     if (cancelled_) co_return fail(Errc::kCancelled, "cancelled");
     const bool corrupt = stopped.why == Errc::kCorrupt;
-    if (corrupt ? ++piece.tries > kMaxTries : ++source_failures_ > kMaxSourceFailures) {
+    if (stopped.at_source) {
+      piece.left = ++piece.failed_reads >= kMaxFailedReads;
+      if (piece.left) break;
+    } else if (corrupt ? ++piece.tries > kMaxTries : ++source_failures_ > kMaxSourceFailures) {
       co_return std::unexpected(stopped.why);
     }
     if (auto rested = co_await rest(kSourceRest); !rested) co_return rested;
   }
   source_failures_ = 0;
   co_return {};
+}
+
+// What comes later is made equal in any case. A disk of which nothing can be read is not tried
+// piece by piece.
+void Resyncs::Job::leave(Piece& piece) {
+  const bool all = ++pieces_left_ == kMaxPiecesLeft;
+  const std::uint64_t end = all ? kMaxEnd : piece.range.end;
+  spdlog::warn("event=resync_source_unreadable job={} object={} source={} offset={} bytes={}",
+               request_.job, layout::to_string(request_.object), request_.source, piece.range.begin,
+               end - piece.range.begin);
+  left_.add({piece.range.begin, end}, rpc::control::kMaxExtents);
+  done_to(end, 0);
+}
+
+Result<> Resyncs::Job::tell_left() {
+  if (left_.empty()) return {};
+  const MutexLock lock(mutex_);
+  for (const ByteRange& range : left_.extents()) {
+    unreadable_.extents.push_back({range.begin, range.end - range.begin});
+  }
+  return fail(Errc::kIo,
+              fmt::format("data server {} cannot read what is to be copied, from byte {}",
+                          request_.source, left_.extents().front().begin));
 }
 
 void Resyncs::Job::count(std::uint64_t Progress::* what, std::uint64_t bytes) {

@@ -51,6 +51,7 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   void start();
   [[nodiscard]] const layout::ObjectId& object() const { return request_.object; }
   [[nodiscard]] Progress progress() const;
+  [[nodiscard]] rpc::control::Unreadable unreadable() const;
   // `done` is called when it is over, at once if it is.
   void cancel(std::move_only_function<void()> done);
 
@@ -59,7 +60,8 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   // Why a piece was not gone through to its end.
   struct Stopped {
     Error why;
-    bool again = false;  // it may be tried again; else the job ends
+    bool again = false;      // it may be tried again; else the job ends
+    bool at_source = false;  // the source is there, and cannot read it
   };
   template <class T = void>
   using Step = std::expected<T, Stopped>;
@@ -68,6 +70,9 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   }
   static std::unexpected<Stopped> over(Error why) {
     return std::unexpected<Stopped>({std::move(why), false});
+  }
+  static std::unexpected<Stopped> source_fails(Error why) {
+    return std::unexpected<Stopped>({std::move(why), true, true});
   }
   static Error lost() { return {Errc::kIo, "the store may have lost what was written"}; }
   using Reads = std::vector<rpc::nfs4::ReadArgs>;
@@ -80,6 +85,9 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   // kCancelled; else when the rate allows more.
   [[nodiscard]] Task<Result<>> await_turn();
   [[nodiscard]] Task<Result<>> through(Piece& piece);
+  void leave(Piece& piece);
+  // Fails if there is anything that the source cannot read.
+  [[nodiscard]] Result<> tell_left();
   [[nodiscard]] Task<Result<>> rest(Nanoseconds time);
   [[nodiscard]] Task<Result<>> skip_hole(const ObjectSums& wanted);
   void count(std::uint64_t Progress::* what, std::uint64_t bytes);
@@ -126,10 +134,13 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   std::uint64_t at_ = 0;        // everything of the extents before it is done
   bool at_source_end_ = false;
   int source_failures_ = 0;
+  ExtentSet left_;  // the source cannot read it
+  int pieces_left_ = 0;
   boost::asio::steady_timer timer_;
   std::atomic<bool> cancelled_{false};
   mutable Mutex mutex_;
   Progress progress_ WEFT_GUARDED_BY(mutex_);
+  rpc::control::Unreadable unreadable_ WEFT_GUARDED_BY(mutex_);
   std::vector<std::move_only_function<void()>> waiting_ WEFT_GUARDED_BY(mutex_);  // for the end
 };
 
@@ -143,6 +154,8 @@ struct Resyncs::Job::Piece {
   std::vector<DiffRun> runs;    // what differs
   WritesInFlight::Token token;  // while the object is changed
   int tries = 0;
+  int failed_reads = 0;  // at the source
+  bool left = false;     // as it is: the source cannot read it
 };
 
 }  // namespace weft::ds

@@ -94,6 +94,9 @@ Task<Resyncs::Job::Step<CompoundResult>> Resyncs::Job::ask_source(layout::Access
   if (result->status == Status::NFS4ERR_ACCESS) {
     co_return over({Errc::kFenced, "the source's object is fenced above the job"});
   }
+  if (result->status == Status::NFS4ERR_IO) {
+    co_return source_fails(rpc::outcome_of(*result).error());
+  }
   if (result->status != Status::NFS4_OK && result->status != Status::NFS4ERR_NOENT) {
     co_return again(rpc::outcome_of(*result).error());
   }
@@ -227,9 +230,10 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece) {
   if (!found && found.error() != Errc::kNotFound) co_return over(found.error());
   const std::uint64_t end_there = piece.wanted.object_end;
   const std::uint64_t end_here = found ? found->size : 0;
-  // What is neither there nor within the extents is not ours to cut.
+  // What is neither there nor within the extents is not ours to cut, nor what is not held: behind a
+  // piece that was left the source may have ended before this one.
   std::uint64_t wanted = end_there;
-  if (end_here > end_there && !extents_.covers({end_there, end_here})) {
+  if (end_here > end_there) {
     wanted = std::max(end_there, piece.range.begin);
     if (end_here <= wanted || !extents_.covers({wanted, end_here})) wanted = end_here;
   } else if (end_here < end_there && piece.bytes == 0) {

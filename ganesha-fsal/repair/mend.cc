@@ -1,4 +1,5 @@
 // Repairer: one object that missed writes, or one file's copies.
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repairer.h"
 #include "layout/relocation.h"
+#include "rpc/control/unreadable.h"
 
 namespace weft::mds {
 namespace {
@@ -96,6 +98,13 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
     // It missed more meanwhile, which fenced the job off: once more, with that.
     auto after = parts_.names.layout(stale.id);
     if (after && *after && (*after)->object_epoch != map.object_epoch) return false;
+    auto unreadable = shrink_to_unreadable(**begun, *stripe, job);
+    if (!unreadable) return pass(unreadable);
+    if (*unreadable) {
+      return fail(
+          Errc::kIo,
+          fmt::format("data server {} cannot read what no other current copy has", *source));
+    }
     at_server = is_here(*source);
     return pass(done);
   }
@@ -114,6 +123,30 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
                 map.object_epoch);
   }
   return cleared;
+}
+
+// All but what the source cannot read is made equal, and need not be looked at again. False: the
+// job failed of something else, or its data server is of a version that cannot say.
+Result<bool> Repairer::shrink_to_unreadable(const ResyncBegun& begun, std::size_t stripe,
+                                            const control::Resync& job) {
+  const StaleObject& object = begun.object;
+  auto told = parts_.servers.ask(object.ds_id, control::GetUnreadable{job.job});
+  if (!told || told->extents.empty()) return false;
+  auto now = parts_.names.layout(object.id);
+  if (!now) return pass(now);
+  if (!*now) return fail(Errc::kStale, "no layout");
+  if (!has(current_at(**now, stripe), job.source)) return false;
+  std::vector<DirtyExtent> left;
+  std::uint64_t bytes = 0;
+  for (const control::Extent& extent : told->extents) {
+    left.push_back({extent.offset, extent.offset + extent.length});
+    bytes += extent.length;
+  }
+  spdlog::warn("event=source_unreadable file={:x} source={} ds={} offset={} bytes={}", object.id,
+               job.source, object.ds_id, left.front().offset, bytes);
+  auto shrunk = parts_.names.shrink_stale(object, left);
+  if (!shrunk) return pass(shrunk);
+  return true;
 }
 
 // From now on what is written to the stripe is brought to the copy that is being mended. All that

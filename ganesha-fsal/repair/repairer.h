@@ -12,6 +12,9 @@
 //   5. Namespace::clear_stale: current, unless it was marked again meanwhile; then again from 2.
 //      Again too if the source is no longer a current copy: what it sent may be old.
 //
+// What the source cannot read, and all else is equal, stays dirty, and the repair waits for that:
+// until the source can, or somebody writes it.
+//
 // Nothing of this is kept but what the namespace keeps: after a restart of this server, of the
 // copy's or of the source's it begins again at 1, and comparing costs checksums only. A job of
 // before the restart that still runs ends when its object's next begins.
@@ -199,6 +202,8 @@ class Repairer {
   [[nodiscard]] bool is_here(std::uint32_t ds_id) const;
   [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe,
                                           std::uint32_t leader);
+  [[nodiscard]] Result<bool> shrink_to_unreadable(const ResyncBegun& begun, std::size_t stripe,
+                                                  const control::Resync& job);
   [[nodiscard]] Result<> compare_copies(FileId file);
 
   Parts parts_;

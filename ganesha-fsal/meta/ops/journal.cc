@@ -246,6 +246,31 @@ Result<bool> Namespace::clear_stale(const StaleObject& mended) {
   return cleared;
 }
 
+Result<bool> Namespace::shrink_stale(const StaleObject& mended,
+                                     const std::vector<DirtyExtent>& left) {
+  bool shrunk = false;
+  auto done = change(locks_.lock({mended.id}), [&](Tree& tree) -> Result<> {
+    shrunk = false;
+    const std::string key = keys::stale(mended.ds_id, mended.id, mended.copy);
+    auto record = read(tree.transaction(), key, decode_stale);
+    if (!record) return pass(record);
+    if (!*record || (*record)->ticket != mended.ticket) return {};
+    std::vector<DirtyExtent> dirty;
+    for (const DirtyExtent& of : (*record)->dirty) {
+      for (const DirtyExtent& rest : left) {
+        const DirtyExtent both{std::max(of.offset, rest.offset), std::min(of.end, rest.end)};
+        if (both.offset < both.end) add_dirty(dirty, both);
+      }
+    }
+    if (dirty.empty()) return {};
+    (*record)->dirty = std::move(dirty);
+    shrunk = true;
+    return tree.put_stale(mended.ds_id, mended.id, mended.copy, **record);
+  });
+  if (!done) return pass(done);
+  return shrunk;
+}
+
 Result<> Namespace::count_stale() {
   StaleChanges found;
   const keys::Range range = keys::all_stale();

@@ -360,6 +360,10 @@ class Namespace {
   // It has what it missed, and is current. False, and nothing is changed, when it was marked again
   // since begin_resync() returned `mended`.
   [[nodiscard]] Result<bool> clear_stale(const StaleObject& mended);
+  // It has what it missed but for `left`. False, and nothing is changed, as with clear_stale(), and
+  // when nothing of `left` was dirty.
+  [[nodiscard]] Result<bool> shrink_stale(const StaleObject& mended,
+                                          const std::vector<DirtyExtent>& left);
   // What `ds_id` missed, after `after`, by file and copy, at most `limit`.
   [[nodiscard]] Result<std::vector<StaleObject>> stale_objects(std::uint32_t ds_id,
                                                                std::optional<StaleObject> after,

@@ -97,7 +97,10 @@ class FailingDisk final : public ds::Faults {
     return error;
   }
   int sync_error(const layout::ObjectId&) override { return at_sync; }
-  int read_error(const layout::ObjectId&, std::uint64_t) override { return at_read; }
+  int read_error(const layout::ObjectId&, std::uint64_t offset) override {
+    return bad && offset >= bad->begin && offset < bad->end ? EIO : at_read;
+  }
+  std::optional<ds::ByteRange> bad;  // where reads begin that fail
   int error = 0;
   int at_sync = 0;
   int at_read = 0;

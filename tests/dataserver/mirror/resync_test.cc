@@ -374,6 +374,43 @@ TEST_CASE("a job is throttled, cancelled, and not begun twice") {
   CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
 }
 
+TEST_CASE("a job goes on behind what its source cannot read") {
+  Rig rig;
+  const std::string text = pattern(3 * kMiB + 777);
+  rig.put(kFirst, 0, text);
+  const std::string old = pattern(4 * kMiB, 9);
+  rig.put(kSecond, 0, old);
+  auto& disk = rig.servers.at(kFirst).disk;
+  disk.bad = {kMiB, 2 * kMiB};
+  rig.begin({{0, 8 * kMiB}});
+  CHECK(rig.finish().state == State::kFailed);
+  CHECK(rig.resyncs->status(1).error.find("data server 1 cannot read") != std::string::npos);
+  CHECK(rig.resyncs->unreadable(1).extents == std::vector<Extent>{{kMiB, kMiB}});
+  CHECK(rig.bytes(kSecond) ==
+        text.substr(0, kMiB) + old.substr(kMiB, kMiB) + text.substr(2 * kMiB));
+
+  disk.bad.reset();
+  rig.begin({{kMiB, kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.resyncs->unreadable(1).extents.empty());
+  CHECK(rig.bytes(kSecond) == text);
+}
+
+TEST_CASE("an end that the source cannot read is not cut away") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(kMiB + 777));
+  rig.put(kSecond, 0, pattern(4 * kMiB, 9));
+  rig.servers.at(kFirst).disk.bad = {kMiB, 2 * kMiB};
+  rig.begin({{0, 8 * kMiB}});
+  CHECK(rig.finish().state == State::kFailed);
+  CHECK(rig.resyncs->unreadable(1).extents == std::vector<Extent>{{kMiB, kMiB}});
+  CHECK(rig.stat(kSecond).size == 2 * kMiB);
+  rig.servers.at(kFirst).disk.bad.reset();
+  rig.begin({{kMiB, kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
+}
+
 TEST_CASE("a source that is away for a moment is waited for") {
   Rig rig;
   rig.put(kFirst, 0, pattern(2 * kMiB));

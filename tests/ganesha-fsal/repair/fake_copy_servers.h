@@ -7,6 +7,7 @@
 
 #include "ganesha-fsal/repair/repairer.h"
 #include "rpc/base/assert.h"
+#include "rpc/control/unreadable.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 namespace weft::mds {
@@ -22,6 +23,12 @@ class FakeCopyServers final : public DataServers {
         [this](std::uint32_t ds_id, const auto& job) { return resync(ds_id, job); });
     answer<control::ResyncStatus>(
         [this](std::uint32_t ds_id, const auto& asked) { return status(ds_id, asked.job); });
+    answer<control::GetUnreadable>(
+        [this](std::uint32_t, const auto&) -> Result<control::Unreadable> {
+          const std::lock_guard lock(mutex);
+          if (!unreadable) return fail(Errc::kNotSupported, "of an earlier version");
+          return control::Unreadable{*unreadable};
+        });
     answer<control::ResyncCancel>(
         [this](std::uint32_t, const auto& asked) { return cancel(asked.job); });
   }
@@ -108,6 +115,7 @@ class FakeCopyServers final : public DataServers {
   std::vector<std::uint64_t> cancelled;
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
+  std::optional<std::vector<control::Extent>> unreadable;  // of every job
   int refuse = 0;
   int uncancelled = 0;                      // so many calls to cancel have no answer
   std::atomic<bool> finish_at_once = true;  // tests turn it while workers run

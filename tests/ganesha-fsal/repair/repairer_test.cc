@@ -124,6 +124,36 @@ TEST_CASE_METHOD(RepairTest, "a job that more misses have fenced off holds up no
   CHECK_FALSE(waited.load());
 }
 
+TEST_CASE_METHOD(RepairTest, "of what the source cannot read only that is copied again") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, 64 * kMi});
+  servers.begun = [&](const control::Resync& job) {
+    const std::lock_guard lock(servers.mutex);
+    if (!servers.unreadable) return;
+    servers.progress[job.job].state = State::kFailed;
+    servers.progress[job.job].error = "io: data server 1 cannot read it";
+  };
+  servers.unreadable = std::vector<control::Extent>{{5 * kMi, kMi}, {70 * kMi, kMi}};
+  start();
+  REQUIRE(soon([&] { return servers.begun_jobs() >= 3; }));
+  CHECK(state(f, 1, 0) == CopyState::kResyncing);
+  {
+    const std::lock_guard lock(servers.mutex);
+    CHECK(servers.jobs[1].second.extents == std::vector<control::Extent>{{5 * kMi, kMi}});
+    CHECK(servers.jobs[2].second.extents == std::vector<control::Extent>{{5 * kMi, kMi}});
+  }
+  CHECK(repairer->waits_for().at(3).find("data server 1 cannot read") != std::string::npos);
+  // Others at the same server are not held up, however long this one waits.
+  const FileId g = mirrored("g");
+  {
+    const std::lock_guard lock(servers.mutex);
+    servers.unreadable.reset();
+  }
+  mark(g, 3, {0, 1});
+  CHECK(soon([&] { return state(g, 1, 0) == CopyState::kCurrent; }));
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+}
+
 TEST_CASE_METHOD(RepairTest, "what came from a source that is stale by now is not believed") {
   const FileId f = tripled("f");
   mark(f, 3, {0, 1}, 2);

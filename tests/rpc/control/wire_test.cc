@@ -13,6 +13,7 @@
 #include "rpc/control/target_options.h"
 #include "rpc/control/transports.h"
 #include "rpc/control/try_addresses.h"
+#include "rpc/control/unreadable.h"
 
 using namespace weft;
 using namespace weft::rpc::control;
@@ -211,6 +212,9 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
       "0000000300000000000000010000000000000002000000000000000300000000000000040000000000000005"
       "0000000000000006000000096e6f20616e737765720000000000000200000000000000000000000000001000"
       "fffffffffffffffe0000000000000001");
+  check_bytes(GetUnreadable{55}, "0000000000000037");
+  check_bytes(Unreadable{kExtents},
+              "0000000200000000000000000000000000001000fffffffffffffffe0000000000000001");
   check_bytes(Scrub{true, false}, "0000000100000000");
   check_bytes(GiveUp{3}, "00000003");
   check_bytes(GetKeys{}, "");
@@ -249,6 +253,6 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
   static_assert(Prefetch::kVerb == 35 && TellTransports::kVerb == 10);
   static_assert(GetSegments::kVerb == 33 && GetAboutTarget::kVerb == 36);
-  static_assert(TryAddresses::kVerb == 37);
+  static_assert(TryAddresses::kVerb == 37 && GetUnreadable::kVerb == 38);
   static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32 && GetTargetKeys::kVerb == 34);
 }
