@@ -284,6 +284,14 @@ Result<Alone> FileData::hold_unused(FileId file, const layout::LayoutMap& map) {
   return alone;
 }
 
+Result<Alone> FileData::hold_unchanged(FileId file) {
+  auto alone = be_alone(file, Phase::Alone::kComparing, Clock::duration::zero(), IfAlone::kRefuse);
+  if (!alone) return alone;
+  if (uncut(file)) return fail(Errc::kBusy, "an earlier truncate is still to be done");
+  if (growing(file)) return fail(Errc::kBusy, "the file is on its way to its objects");
+  return alone;
+}
+
 bool FileData::being_written(FileId file) const {
   const Phase phase = FileTable::Looking(parts_.files, file)->phase;
   return phase.writing > 0 || phase.is_alone() || phase.uncut || phase.growing;

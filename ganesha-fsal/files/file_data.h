@@ -221,6 +221,9 @@ class FileData {
   // While what it returns lives this stays so, and its copies are equal and keep what they have;
   // it can be read through this server. kBusy.
   [[nodiscard]] Result<Alone> hold_unused(FileId file, const layout::LayoutMap& map);
+  // While what it returns lives, nobody begins to write the file, cuts it, or is given a layout.
+  // Layouts that are out already stay. kBusy.
+  [[nodiscard]] Result<Alone> hold_unchanged(FileId file);
   // Whether somebody writes it through this server now.
   [[nodiscard]] bool being_written(FileId file) const;
   // Whether a change of this server may come to an object at a data server after its removal: one

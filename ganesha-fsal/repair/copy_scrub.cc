@@ -6,6 +6,30 @@
 #include <utility>
 
 namespace weft::mds {
+namespace {
+
+constexpr FileId kMayBeCut = 0;
+constexpr std::uint64_t kPiece = 1U << 20;  // of a job
+
+// Whole pieces with what differs, if the finding has all of it.
+void only_differing(control::Resync& job, const ScrubFinding& finding) {
+  std::uint64_t known = 0;
+  std::vector<control::Extent> extents;
+  for (const control::Extent& of : finding.extents) {
+    known += of.length;
+    const std::uint64_t end = of.offset + of.length;
+    const std::uint64_t begin = of.offset / kPiece * kPiece;
+    const std::uint64_t round = std::min((end + kPiece - 1) / kPiece * kPiece, kMaxFileSize);
+    if (!extents.empty() && begin <= extents.back().offset + extents.back().length) {
+      extents.back().length = std::max(round - extents.back().offset, extents.back().length);
+    } else {
+      extents.push_back({begin, round - begin});
+    }
+  }
+  if (known == finding.differing_bytes) job.extents = std::move(extents);
+}
+
+}  // namespace
 
 Result<ScrubOutcome> CopyScrub::run() {
   auto map = parts_.names.layout(file_);
@@ -29,12 +53,13 @@ Result<ScrubOutcome> CopyScrub::run() {
   return std::move(out_);
 }
 
-bool CopyScrub::is_still() const {
+bool CopyScrub::is_unchanged() const {
   const auto now = parts_.names.getattr(file_);
   const auto map = parts_.names.layout(file_);
-  return now && now->change == change_ && map && *map && **map == pinned_->map &&
-         !parts_.written(file_);
+  return now && now->change == change_ && map && *map && **map == pinned_->map;
 }
+
+bool CopyScrub::is_still() const { return is_unchanged() && !parts_.written(file_); }
 
 Result<bool> CopyScrub::scrub_stripe(std::size_t stripe) {
   const auto current = current_at(pinned_->map, stripe);
@@ -126,12 +151,21 @@ Result<control::ResyncProgress> CopyScrub::differing(std::size_t stripe, std::ui
   return at;
 }
 
+// What is written meanwhile goes through the leader, which brings it to the others. A source that
+// does not lead may get it after the copy that is mended, which would lose it again: then nobody
+// writes meanwhile, and the job is about the blocks that differ, if they are known, and not longer.
 Result<> CopyScrub::mend(std::size_t stripe, ScrubFinding& finding) {
-  auto uncut = parts_.keep_uncut(file_);
-  if (!uncut) return pass(uncut);
-  if (!is_still()) return fail(Errc::kBusy, "the file was changed meanwhile");
+  const auto leader = source_of(pinned_->map, pinned_->leads, stripe);
+  const bool leads = leader && *leader == finding.source;
+  auto kept = leads ? parts_.keep_uncut(file_) : parts_.keep_unwritten(file_);
+  if (!kept) return pass(kept);
+  if (leads ? !is_still() : !is_unchanged()) {
+    return fail(Errc::kBusy, "the file was changed meanwhile");
+  }
   control::Resync mending = job(stripe, finding.ds_id, finding.source);
-  auto at = parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, file_);
+  if (!leads) only_differing(mending, finding);
+  auto at =
+      parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, leads ? file_ : kMayBeCut);
   if (!at) return pass(at);
   finding.mended = true;
   return {};

@@ -27,6 +27,7 @@ class CopyScrub {
     // As Repairer::Parts.
     const std::function<Result<PinnedFile>(FileId)>& pin;
     const std::function<Result<std::shared_ptr<void>>(FileId)>& keep_uncut;
+    const std::function<Result<std::shared_ptr<void>>(FileId)>& keep_unwritten;
     const std::function<bool(FileId)>& written;
   };
 
@@ -36,7 +37,9 @@ class CopyScrub {
   [[nodiscard]] Result<ScrubOutcome> run();
 
  private:
-  // The file is as it was when the scrub began, and nobody writes it.
+  // The file is as it was when the scrub began.
+  [[nodiscard]] bool is_unchanged() const;
+  // And nobody writes it.
   [[nodiscard]] bool is_still() const;
   // False: it is being written.
   [[nodiscard]] Result<bool> scrub_stripe(std::size_t stripe);

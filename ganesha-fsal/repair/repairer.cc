@@ -105,6 +105,7 @@ Result<ScrubOutcome> Repairer::scrub(FileId file, const ScrubHow& how) {
                             .jobs = runner_,
                             .pin = parts_.pin,
                             .keep_uncut = parts_.keep_uncut,
+                            .keep_unwritten = parts_.keep_unwritten,
                             .written = parts_.written},
                            file, how)
                      .run();

@@ -89,6 +89,9 @@ class Repairer {
     // copies could bring back from one what was cut off at the other a moment before.
     std::function<Result<std::shared_ptr<void>>(FileId)> keep_uncut =
         [](FileId) -> Result<std::shared_ptr<void>> { return nullptr; };
+    // While what it returns lives nobody writes the file, or may. kBusy: somebody does.
+    std::function<Result<std::shared_ptr<void>>(FileId)> keep_unwritten =
+        [](FileId) -> Result<std::shared_ptr<void>> { return nullptr; };
     std::function<bool(FileId)> cut_waits = [](FileId) { return false; };
     // While what it returns lives the file's objects are not removed. kStale: it is gone.
     std::function<Result<std::shared_ptr<void>>(FileId)> keep =

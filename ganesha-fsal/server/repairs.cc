@@ -58,6 +58,12 @@ Repairer::Parts Repairs::repairer_parts() {
             if (!learning) return pass(learning);
             return std::make_shared<Learning>(std::move(*learning));
           },
+          .keep_unwritten = [this](FileId file) -> Result<std::shared_ptr<void>> {
+            auto alone = server_.data().hold_unchanged(file);
+            if (!alone) return pass(alone);
+            if (may_be_written(file)) return fail(Errc::kBusy, "somebody writes the file");
+            return std::make_shared<Alone>(std::move(*alone));
+          },
           .cut_waits =
               [this](FileId file) {
                 return FileTable::Looking(server_.files(), file)->phase.is_alone();
@@ -89,14 +95,17 @@ Scrubber::Parts Repairs::scrubber_parts() {
           .clock = server_.environment().clock};
 }
 
-// By clients under layouts, through this server, or by somebody who is gone and may have; or what
-// they wrote may be at some copies only.
 bool Repairs::is_written(FileId file) {
+  return may_be_written(file) || server_.data().being_written(file);
+}
+
+// By clients under layouts, or by somebody who is gone and may have; or what was written may be at
+// some copies only.
+bool Repairs::may_be_written(FileId file) {
   const LayoutService& layouts = server_.layouts();
-  FileData& data = server_.data();
   return layouts.held_for_write(file) || layouts.blocked(file) ||
-         server_.journal().unsettled(file).has_value() || data.being_written(file) ||
-         data.uncommitted(file) || server_.mirrors().owes(file);
+         server_.journal().unsettled(file).has_value() || server_.data().uncommitted(file) ||
+         server_.mirrors().owes(file);
 }
 
 Result<PinnedFile> Repairs::pin_writers(FileId file) {

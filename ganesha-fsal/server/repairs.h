@@ -43,6 +43,8 @@ class Repairs {
   [[nodiscard]] Scrubber::Parts scrubber_parts();
   [[nodiscard]] Auditor::Parts auditor_parts();
   [[nodiscard]] Result<PinnedFile> pin_writers(FileId file);
+  [[nodiscard]] bool may_be_written(FileId file);
+  // Or is, through this server.
   [[nodiscard]] bool is_written(FileId file);
   [[nodiscard]] std::vector<Mover::Server> movable_servers();
 

@@ -175,6 +175,11 @@ class RepairTest : public NamespaceTest {
                           if (cut_waits) return fail(Errc::kBusy, "being cut");
                           return std::make_shared<KeptUncut>(*this);
                         },
+                        .keep_unwritten = [this](FileId) -> Result<std::shared_ptr<void>> {
+                          if (layout_out) return fail(Errc::kBusy, "a layout is out");
+                          ++kept_unwritten;
+                          return {std::shared_ptr<void>(this, [this](void*) { --kept_unwritten; })};
+                        },
                         .cut_waits = [this](FileId) { return cut_waits.load(); },
                         .keep = [this](FileId file) -> Result<std::shared_ptr<void>> {
                           if (auto held = names->hold(file); !held) return pass(held);
@@ -258,6 +263,8 @@ class RepairTest : public NamespaceTest {
   std::atomic<bool> written{false};
   std::atomic<bool> cut_waits = false;
   std::atomic<int> kept_uncut = 0;        // files that must not be cut now
+  std::atomic<bool> layout_out = false;   // of every file, for writing
+  std::atomic<int> kept_unwritten = 0;    // files that must not be written now
   std::atomic<int> running_when_cut = 0;  // jobs that ran on when they might be cut again
   std::atomic<FileId> unpinned{0};        // cannot be pinned
   std::atomic<int> refused_pins{0};

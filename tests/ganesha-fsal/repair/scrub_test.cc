@@ -128,6 +128,33 @@ TEST_CASE_METHOD(ScrubTest, "of three copies two that are equal are right") {
   }
 }
 
+// Its writes would come to the copy that is mended before they come to the source.
+TEST_CASE_METHOD(ScrubTest, "nobody writes while a copy is mended from one that does not lead") {
+  const FileId f = three("f");
+  held[1] = 9;
+  ScrubHow how;
+  SECTION("which two say") {}
+  SECTION("which an administrator says") { how.from = 3; }
+  std::vector<std::pair<std::uint32_t, int>> mended;  // from where, and who must not write
+  std::vector<control::Extent> extents;
+  servers.begun = [&](const control::Resync& job) {
+    if (job.report_only) return;
+    mended.emplace_back(job.source, kept_unwritten.load());
+    extents = job.extents;
+  };
+  layout_out = true;
+  CHECK(repairer->scrub(f, how).error() == Errc::kBusy);
+  CHECK(mended.empty());
+  CHECK(held[1] == 9);
+  layout_out = false;
+  REQUIRE(repairer->scrub(f, how));
+  REQUIRE(mended.size() == 1);
+  CHECK(mended.front() == std::pair{how.from == 3 ? 3U : 2U, 1});
+  CHECK(extents == std::vector<control::Extent>{{0, 1U << 20}});  // nor longer than need be
+  CHECK(held[1] == 0);
+  CHECK(kept_unwritten == 0);
+}
+
 TEST_CASE_METHOD(ScrubTest, "what somebody writes is left out, whenever that begins") {
   const FileId f = mirrored("f");
   held[3] = 9;
