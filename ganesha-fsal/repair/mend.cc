@@ -21,6 +21,36 @@ Result<std::size_t> stripe_of(const layout::LayoutMap& map, const StaleObject& o
   return static_cast<std::size_t>(at - ds_ids.begin());
 }
 
+// All of the file but what is to stay as it was found at the stripe. Of a finding with more extents
+// than it lists, all behind the last of them.
+std::vector<control::Extent> all_but(const std::vector<ScrubFinding>& findings,
+                                     std::size_t stripe) {
+  constexpr std::uint64_t kBlock = 4096;  // of what findings are made of
+  std::vector<DirtyExtent> kept;
+  for (const ScrubFinding& finding : findings) {
+    if (finding.stripe != stripe) continue;
+    std::uint64_t listed = 0;
+    for (const control::Extent& of : finding.extents) {
+      listed += of.length;
+      const std::uint64_t end = (of.offset + of.length + kBlock - 1) / kBlock * kBlock;
+      kept.push_back({of.offset / kBlock * kBlock, std::min(end, kMaxFileSize)});
+    }
+    if (listed < finding.differing_bytes) {
+      const std::uint64_t from = finding.extents.empty() ? 0 : kept.back().offset;
+      kept.push_back({from, kMaxFileSize});
+    }
+  }
+  std::ranges::sort(kept, {}, &DirtyExtent::offset);
+  std::vector<control::Extent> extents;
+  std::uint64_t at = 0;
+  for (const DirtyExtent& range : kept) {
+    if (range.offset > at) extents.push_back({at, range.offset - at});
+    at = std::max(at, range.end);
+  }
+  if (at < kMaxFileSize) extents.push_back({at, kMaxFileSize - at});
+  return extents;
+}
+
 bool has(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
   return std::ranges::find(ids, id) != ids.end();
 }
@@ -203,10 +233,13 @@ Result<> Repairer::compare_copies(FileId file) {
   const layout::LayoutMap& map = pinned->map;
   std::vector<Running> running;
   Result<> outcome;
+  const auto findings = parts_.findings(file);
   const std::size_t stripes = map.copies.front().ds_ids.size();
   for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
     const auto current = current_at(map, stripe);
     if (current.size() < 2) continue;
+    const auto extents = all_but(findings, stripe);
+    if (extents.empty()) continue;
     auto source = source_of(map, pinned->leads, stripe);
     if (!source && outcome) outcome = pass(source);
     // One that fails, since its server is gone, does not hold up the others.
@@ -217,16 +250,20 @@ Result<> Repairer::compare_copies(FileId file) {
       control::Resync job{.object = parts_.names.object_of(file, map),
                           .source = *source,
                           .epoch = map.object_epoch,
-                          .extents = {{0, kMaxFileSize}}};
+                          .extents = extents};
       set_striping(job, map, copy, stripe);
       auto number = runner_.begin(RepairKind::kCompare, file, ds_id, job);
-      if (number) running.push_back({*number, ds_id});
+      if (number) running.push_back({*number, ds_id, *source});
       if (!number && outcome) outcome = pass(number);
     }
   }
   for (const Running& job : running) {
     auto finished = runner_.finish(job.ds_id, job.number, file);
     if (!finished && outcome) outcome = pass(finished);
+    if (finished && finished->differing_bytes > 0) {
+      spdlog::warn("event=compare_changed file={:x} ds={} from={} bytes={}", file, job.ds_id,
+                   job.source, finished->differing_bytes);
+    }
   }
   return outcome;
 }

@@ -26,6 +26,9 @@
 // Copies that are not current are to be mended from end to end then: what nobody was told of they
 // may have, or lack, outside of what they are known to have missed.
 //
+// What a scrub has found to differ, and waits for an administrator (scrubber.h), is left as it is:
+// it differed when nobody wrote the file, so the leader's is not the right one because it leads.
+//
 // While a file is compared nobody cuts it: whoever wants to ends the comparison, which is begun
 // again later.
 //
@@ -98,6 +101,9 @@ class Repairer {
         [](FileId) -> Result<std::shared_ptr<void>> { return nullptr; };
     // Whether somebody writes the file, or may.
     std::function<bool(FileId)> written = [](FileId) { return false; };
+    // Scrubber::open_findings()
+    std::function<std::vector<ScrubFinding>(FileId)> findings =
+        [](FileId) -> std::vector<ScrubFinding> { return {}; };
     // Asked for compares are done, or some are.
     std::function<void()> compared = [] {};
     Limits limits;
@@ -180,6 +186,7 @@ class Repairer {
   struct Running {
     std::uint64_t number = 0;
     std::uint32_t ds_id = 0;
+    std::uint32_t source = 0;
   };
 
   void run();

@@ -150,6 +150,15 @@ bool Scrubber::is_crowded(FileId file) const {
   return move && !*move && layout::shares_domain(**map, parts_.data_servers());
 }
 
+std::vector<ScrubFinding> Scrubber::open_findings(FileId file) const {
+  std::vector<ScrubFinding> open;
+  const MutexLock lock(mutex_);
+  std::ranges::copy_if(state_.findings, std::back_inserter(open), [file](const auto& finding) {
+    return finding.file == file && !finding.mended;
+  });
+  return open;
+}
+
 void Scrubber::run() {
   MutexLock lock(mutex_);
   while (!stopping_) {

@@ -140,6 +140,8 @@ class Scrubber {
   // Of the last scrub of all files that was not ended before. Of those that it names, the ones that
   // are still so: it reads their layouts.
   [[nodiscard]] CrowdedFiles crowded();
+  // Of the file, that are listed and not mended.
+  [[nodiscard]] std::vector<ScrubFinding> open_findings(FileId file) const;
 
  private:
   void run();

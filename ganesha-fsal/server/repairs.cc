@@ -73,6 +73,7 @@ Repairer::Parts Repairs::repairer_parts() {
             return {std::shared_ptr<void>(nullptr, [this, file](void*) { server_.release(file); })};
           },
           .written = [this](FileId file) { return is_written(file); },
+          .findings = [this](FileId file) { return scrubber_.open_findings(file); },
           .compared = [this] { server_.data().retry_settling(); },
           .limits = limits,
           .clock = server_.environment().clock};

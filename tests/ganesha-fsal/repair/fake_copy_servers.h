@@ -187,6 +187,7 @@ class RepairTest : public NamespaceTest {
                               this, [this, file](void*) { std::ignore = names->release(file); })};
                         },
                         .written = [this](FileId) { return written.load(); },
+                        .findings = [this](FileId) { return findings; },
                         .compared = [this] { ++compared; },
                         .limits = limits,
                         .clock = system_clock()});
@@ -263,6 +264,7 @@ class RepairTest : public NamespaceTest {
   std::atomic<bool> written{false};
   std::atomic<bool> cut_waits = false;
   std::atomic<int> kept_uncut = 0;        // files that must not be cut now
+  std::vector<ScrubFinding> findings;     // of every file; set before start()
   std::atomic<bool> layout_out = false;   // of every file, for writing
   std::atomic<int> kept_unwritten = 0;    // files that must not be written now
   std::atomic<int> running_when_cut = 0;  // jobs that ran on when they might be cut again

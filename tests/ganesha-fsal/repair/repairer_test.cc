@@ -202,6 +202,26 @@ TEST_CASE_METHOD(RepairTest, "a third copy whose server is gone does not hold up
   CHECK(servers.forgotten == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, stale}});
 }
 
+// Nobody wrote the file when it was found: that it was written since does not say which is right.
+TEST_CASE_METHOD(RepairTest, "a comparison leaves what waits for an administrator as it is") {
+  const FileId f = mirrored("f");
+  constexpr std::uint64_t kBlock = 4096;
+  ScrubFinding finding{f, 3, 1, 3 * kBlock, false, false, 0, {{kMi, 2 * kBlock}, {9 * kMi, 100}}};
+  const std::uint64_t behind = 9 * kMi + kBlock;
+  std::vector<control::Extent> left{
+      {0, kMi}, {kMi + 2 * kBlock, 8 * kMi - 2 * kBlock}, {behind, kMaxFileSize - behind}};
+  SECTION("that is listed whole") { finding.differing_bytes = 2 * kBlock + 100; }
+  SECTION("of which there is more than is listed") { left.pop_back(); }
+  findings = {finding};
+  start();
+  REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  const std::lock_guard lock(servers.mutex);
+  REQUIRE(servers.jobs.size() == 2);
+  CHECK(servers.jobs[0].first == 3);
+  CHECK(servers.jobs[0].second.extents == left);
+  CHECK(servers.jobs[1].second.extents == std::vector<control::Extent>{{0, kMaxFileSize}});
+}
+
 TEST_CASE_METHOD(RepairTest, "nor does it hold up that the second is compared") {
   const FileId f = tripled("f");
   const std::uint32_t gone = GENERATE(2U, 3U);

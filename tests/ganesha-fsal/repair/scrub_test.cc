@@ -251,6 +251,7 @@ TEST_CASE_METHOD(ScrubTest, "findings stay until they are resolved, within bound
     CHECK(state.findings.size() == 3);
     CHECK(state.unlisted == 2);
   }
+  CHECK(scrubber.open_findings(files[0]).size() == 1);
   CHECK(held[3] == 9);
   REQUIRE(scrubber.resolve(files[0], 1));  // the servers hold one value for all files
   CHECK(soon([&] { return !scrubber.state().resolved.empty(); }));
@@ -258,6 +259,7 @@ TEST_CASE_METHOD(ScrubTest, "findings stay until they are resolved, within bound
   const auto state = scrubber.state();
   CHECK(state.resolved.front().find("1 copies made equal") != std::string::npos);
   CHECK(std::ranges::count(state.findings, true, &ScrubFinding::mended) == 1);
+  CHECK(scrubber.open_findings(files[0]).empty());
   REQUIRE(scrubber.begin(std::nullopt, false));
   CHECK(soon([&] { return !scrubber.state().running; }));
   CHECK(scrubber.state().unlisted == 0);
