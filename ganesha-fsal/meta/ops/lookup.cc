@@ -76,10 +76,16 @@ Result<InodeRecord> Namespace::tell_write(FileId id) const {
     locks_.forget(id);
     if (*seq != 0) guard.committed(*seq);
   }
+  // Nobody need be kept from looking at it: what the store has is told, and the next write counts.
+  const bool untouched = !seq && (seq.error() == Errc::kNoSpace || seq.error() == Errc::kBusy);
+  if (untouched) {
+    locks_.forget(id);
+    out = peek_inode(store_.latest(), id);
+  }
   const CommitSeq seen = guard.seen();
   guard.unlock();
   if (auto noted = told(seen); !noted) return pass(noted);
-  if (!seq) return pass(seq);
+  if (!seq && !untouched) return pass(seq);
   return out;
 }
 

@@ -1,4 +1,5 @@
 // Writes in place, over and over: one change of the file for all between two looks at it.
+#include <catch2/generators/catch_generators.hpp>
 #include <functional>
 #include <mutex>
 #include <random>
@@ -49,6 +50,31 @@ TEST_CASE_METHOD(WrittenAgainTest, "writes that nobody looks between are one cha
   CHECK_FALSE(again());
   CHECK(write().change == after.change + 1);
   check_clean();
+}
+
+TEST_CASE_METHOD(WrittenAgainTest, "a store that takes no change tells what it has") {
+  const auto first = write();
+  now_ns += 10;
+  REQUIRE(again());
+  const Errc code = GENERATE(Errc::kNoSpace, Errc::kBusy);
+  store.fail_commits(code, 0, 1000);
+  SECTION("by its number") {
+    const auto told = names->getattr(f);
+    REQUIRE(told);
+    CHECK(told->change == first.change);
+    CHECK(told->mtime_ns == first.mtime_ns);
+  }
+  SECTION("by its name") { CHECK(names->lookup(kRootFileId, "f")->change == first.change); }
+  SECTION("in a directory") {
+    const auto page = names->readdir(kRootFileId, 0, 10, true);
+    REQUIRE(page);
+    REQUIRE(page->entries.size() == 1);
+    CHECK(page->entries.front().attributes->change == first.change);
+  }
+  SECTION("to who opens it") { CHECK(names->hold(f)->change == first.change); }
+  store.fail_commits(code, 0, 0);
+  CHECK_FALSE(again());  // it was told: the next write is another change
+  CHECK(write().change == first.change + 1);
 }
 
 TEST_CASE_METHOD(WrittenAgainTest, "nothing is left out before the first write is known") {
