@@ -1,6 +1,6 @@
 #!/bin/bash
-# replay.sh SIMULATION SEED...: runs each seed twice, with the heap elsewhere and other options of the
-# command line, and compares what is told of it, line by line.
+# replay.sh SIMULATION SEED...: runs each seed twice, with the heap elsewhere and other options of
+# the command line, and compares what is told of it, line by line.
 set -euo pipefail
 simulation=$1
 shift
