@@ -60,13 +60,53 @@ bool Mirrors::other_is_here(const layout::LayoutMap& map, Place place) const {
   return false;
 }
 
+Mirrors::Expected Mirrors::expect_exclusion(FileId file, const Loss& loss) {
+  const std::uint64_t known = parts_.files.number();
+  const auto map = map_of(file);
+  const auto place = map ? place_of(*map, loss.ds_id) : std::nullopt;
+  if (!place || map->copies[place->copy].state_of(place->stripe) == CopyState::kStale) return {};
+  const FileTable::Changing record(parts_.files, file);
+  const auto [it, fresh] = record->mirrors.excluded.try_emplace(loss.ds_id);
+  Exclusion& out = it->second;
+  if (out.number > known) return {};  // marked since the map was read
+  Expected expected;
+  if (!fresh) expected.before = out;
+  out = {.number = parts_.files.number(),
+         .stripe = place->stripe,
+         .led = loss.led,
+         .written = loss.written,
+         .since = parts_.files.now()};
+  expected.number = out.number;
+  return expected;
+}
+
+void Mirrors::expect_no_exclusion(FileId file, const Loss& loss, const Expected& expected) {
+  if (expected.number == 0) return;
+  const FileTable::Changing record(parts_.files, file);
+  const auto out = record->mirrors.excluded.find(loss.ds_id);
+  if (out == record->mirrors.excluded.end() || out->second.number != expected.number) return;
+  if (!expected.before) {
+    record->mirrors.excluded.erase(out);
+    return;
+  }
+  out->second = *expected.before;
+  // What was answered meanwhile was not noted: once more.
+  for (FenceState* const fence : {&out->second.others, &out->second.own}) {
+    if (fence->is == FenceState::Is::kUnderWay) *fence = {};
+  }
+}
+
 Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
   StaleObject missed;
   missed.id = file;
   missed.copy = static_cast<std::uint32_t>(loss.place.copy);
   missed.ds_id = loss.ds_id;
   missed.dirty = loss.dirty;
-  auto marked = parts_.names.mark_stale(missed, loss.reporter, loss.durable);
+  // Whoever waits for the same sync finds the copy stale before this goes on.
+  const Expected expected = expect_exclusion(file, loss);
+  auto marked = parts_.names.mark_stale(missed, loss.reporter, loss.durable,
+                                        loss.led ? Namespace::Led::kYes : Namespace::Led::kNo);
+  if (!marked || !marked->fresh) expect_no_exclusion(file, loss, expected);
   if (!marked && marked.error() == Errc::kBusy) return Step{"the file's copies change"};
   if (!marked) return pass(marked);
   if (!marked->fresh) return Step{};
@@ -75,11 +115,17 @@ Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
   tell(loss.moved, stale_log,
        fmt::format("event=copy_stale file={:x} ds={} copy={} stripe={} led={} epoch={}", file,
                    loss.ds_id, place.copy, place.stripe, loss.led, marked->object_epoch));
+  begin_exclusion(file, *marked, loss, place);
+  return Step{};
+}
+
+void Mirrors::begin_exclusion(FileId file, const layout::LayoutMap& marked, const Loss& loss,
+                              Place place) {
   std::optional<std::uint8_t> next;
   if (loss.led) {
-    if (const auto chosen = choose(file, *marked, {})) next = chosen->copies[place.stripe];
-    for (std::size_t copy = 0; copy < marked->copies.size() && !next; ++copy) {
-      if (marked->copies[copy].state_of(place.stripe) == CopyState::kCurrent) {
+    if (const auto chosen = choose(file, marked, {})) next = chosen->copies[place.stripe];
+    for (std::size_t copy = 0; copy < marked.copies.size() && !next; ++copy) {
+      if (marked.copies[copy].state_of(place.stripe) == CopyState::kCurrent) {
         next = static_cast<std::uint8_t>(copy);
       }
     }
@@ -93,12 +139,11 @@ Result<Mirrors::Step> Mirrors::mark(FileId file, const Loss& loss) {
                                          .since = parts_.files.now()};
   if (!state.leads.empty() && state.leads[place.stripe] == place.copy && next) {
     state.leads[place.stripe] = *next;
-    if (state.renumbered && marked->object_epoch < state.renumbered->epoch) {
+    if (state.renumbered && marked.object_epoch < state.renumbered->epoch) {
       state.renumbered->apply(state.leads);
     }
     state.reads_back = false;
   }
-  return Step{};
 }
 
 Result<Mirrors::Step> Mirrors::leave_out(FileId file, const layout::LayoutMap& map, Place place,

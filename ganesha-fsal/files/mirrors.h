@@ -307,6 +307,16 @@ class Mirrors final : public MissedCopies {
   // Condition a. Marks it, and if it was current or resyncing begins with b and c, and gives its
   // stripe a new leader. Not done when the loss is of a map of before.
   [[nodiscard]] Result<Step> mark(FileId file, const Loss& loss);
+  struct Expected {
+    std::uint64_t number = 0;  // of the record that was made; 0: none was
+    std::optional<Exclusion> before;
+  };
+  // Before it is marked, if that begins with b and c: an earlier exclusion of the data server says
+  // nothing any more.
+  [[nodiscard]] Expected expect_exclusion(FileId file, const Loss& loss);
+  // It was not marked, or somebody else has marked it.
+  void expect_no_exclusion(FileId file, const Loss& loss, const Expected& expected);
+  void begin_exclusion(FileId file, const layout::LayoutMap& marked, const Loss& loss, Place place);
   // Marks one that is current and will miss what nobody knows; others of its stripe that are gone
   // with it.
   [[nodiscard]] Result<Step> leave_out(FileId file, const layout::LayoutMap& map, Place place,

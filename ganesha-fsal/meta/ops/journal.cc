@@ -65,6 +65,26 @@ Result<> check_others(const layout::LayoutMap& map, const StaleObject& missed, s
   return {};
 }
 
+// What is not current gets all of the file. A job that makes less of it equal clears nothing.
+Result<> doubt(Tree& tree, FileId id, std::uint32_t copy, std::uint32_t ds_id) {
+  auto record = read(tree.transaction(), keys::stale(ds_id, id, copy), decode_stale);
+  if (!record) return pass(record);
+  const std::vector<DirtyExtent> all{{0, kMaxFileSize}};
+  if (!*record || (*record)->dirty == all) return {};
+  ++(*record)->ticket;
+  (*record)->dirty = all;
+  return tree.put_stale(ds_id, id, copy, **record);
+}
+
+Result<> doubt_resyncing(Tree& tree, FileId id, const layout::LayoutMap& map, std::size_t place) {
+  for (std::uint32_t copy = 0; copy < map.copies.size(); ++copy) {
+    const layout::Copy& of = map.copies[copy];
+    if (of.state_of(place) != layout::CopyState::kResyncing) continue;
+    if (auto doubted = doubt(tree, id, copy, of.ds_ids[place]); !doubted) return doubted;
+  }
+  return {};
+}
+
 // Whether another has taken its place already, but for the map.
 Result<bool> is_leaving(Transaction& transaction, const layout::LayoutMap& map,
                         const StaleObject& which) {
@@ -139,8 +159,8 @@ Result<std::vector<WrittenFile>> Namespace::written_files(FileId after, std::siz
 }
 
 Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
-                                                std::optional<std::uint32_t> reporter,
-                                                Durable when) {
+                                                std::optional<std::uint32_t> reporter, Durable when,
+                                                Led led) {
   Marked out;
   const auto mark = [&](Tree& tree) -> Result<> {
     auto map = tree.layout(missed.id);
@@ -162,6 +182,9 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
     if (!put) return put;
     layout::Copy& copy = out.copies[missed.copy];
     if (copy.state_of(*place) == layout::CopyState::kStale) return {};
+    if (led == Led::kYes && copy.state_of(*place) == layout::CopyState::kCurrent) {
+      if (auto doubted = doubt_resyncing(tree, missed.id, out, *place); !doubted) return doubted;
+    }
     copy.set_state(*place, layout::CopyState::kStale);
     out.fresh = true;
     return tree.bump_object_epoch(missed.id, out);
@@ -179,14 +202,7 @@ Result<> Namespace::doubt_stale(FileId id) {
     if (!*map) return {};
     for (std::uint32_t copy = 0; copy < (*map)->copies.size(); ++copy) {
       for (const std::uint32_t ds_id : (*map)->copies[copy].ds_ids) {
-        auto record = read(tree.transaction(), keys::stale(ds_id, id, copy), decode_stale);
-        if (!record) return pass(record);
-        const std::vector<DirtyExtent> all{{0, kMaxFileSize}};
-        if (!*record || (*record)->dirty == all) continue;
-        ++(*record)->ticket;
-        (*record)->dirty = all;
-        auto put = tree.put_stale(ds_id, id, copy, **record);
-        if (!put) return put;
+        if (auto doubted = doubt(tree, id, copy, ds_id); !doubted) return doubted;
       }
     }
     return {};

@@ -345,9 +345,12 @@ class Namespace {
     bool fresh = false;  // it was not stale before
   };
   enum class Durable : bool { kOnReturn, kLater };
+  // Whether writes may have come to others from there: what it sent late may be at those that are
+  // resyncing at its stripe, and nowhere else. If it was current, they get all of the file then.
+  enum class Led : bool { kNo, kYes };
   [[nodiscard]] Result<Marked> mark_stale(const StaleObject& missed,
                                           std::optional<std::uint32_t> reporter = std::nullopt,
-                                          Durable when = Durable::kOnReturn);
+                                          Durable when = Durable::kOnReturn, Led led = Led::kNo);
   // The file is in doubt: whatever is not current of it may lack any byte that others have, or have
   // what they lack, and gets all of it. Durable on return. kStale.
   [[nodiscard]] Result<> doubt_stale(FileId id);

@@ -65,6 +65,7 @@ struct MirrorsTest : NamespaceTest {
             },
         .candidates =
             [this](std::span<const std::uint32_t> ids) {
+              if (const auto hook = std::exchange(choosing, nullptr)) hook();
               std::vector<layout::Candidate> known;
               for (const std::uint32_t id : ids) {
                 if (!loads.contains(id)) continue;
@@ -168,6 +169,7 @@ struct MirrorsTest : NamespaceTest {
   std::map<std::uint32_t, std::uint64_t> free;    // bytes, of those that say so
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
+  std::function<void()> choosing;  // called once, when leaders are chosen
   bool grants_known = true;
   FileTable files{system_clock()};
   Recalls recalls;

@@ -33,6 +33,27 @@ class FlexFixture : public MirrorsTest {
 
 }  // namespace
 
+TEST_CASE_METHOD(FlexFixture, "who comes while a copy is marked again goes by its new exclusion") {
+  REQUIRE(begin_flex());
+  fence_at_once = true;
+  const auto left_out = [&] { return mirrors->exclude(f, 3, Mirrors::Cause::kNoAnswer); };
+  if (!left_out()) REQUIRE(left_out());
+  const auto begun = names->begin_resync(names->stale_objects(3, {}, 1)->front());
+  REQUIRE((begun && *begun));
+  REQUIRE(names->clear_stale((*begun)->object).value());
+
+  fence_at_once = false;
+  std::optional<Result<Mirrors::Target>> meanwhile;
+  choosing = [&] {
+    CHECK(state_of(3) == CopyState::kStale);
+    meanwhile.emplace(begin_flex());
+  };
+  CHECK(left_out().error() == Errc::kBusy);
+  REQUIRE(meanwhile.has_value());
+  REQUIRE_FALSE(meanwhile->has_value());
+  CHECK(meanwhile->error() == Errc::kBusy);
+}
+
 TEST_CASE_METHOD(FlexFixture, "a copy that clients write is left out before others go on without") {
   fence_at_once = true;
   reach[3] = Reach::kWait;

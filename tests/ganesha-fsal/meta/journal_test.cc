@@ -294,6 +294,36 @@ TEST_CASE_METHOD(MirroredTest, "an object that is being mended is in the journal
   check_clean();
 }
 
+// What it sent late may have come to the third copy outside of what that is known to lack.
+TEST_CASE_METHOD(NamespaceTest, "what is repaired lacks all when the leader is left out") {
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+    layout::LayoutMap made;
+    made.stripe_unit = 1 << 20;
+    for (const std::uint32_t id : {1U, 2U, 3U}) {
+      made.copies.push_back({layout::CopyState::kCurrent, 0, {id}, {}});
+    }
+    return made;
+  }));
+  REQUIRE(names->mark_stale({.id = f, .copy = 2, .ds_id = 3, .dirty = {{0, kMi}}}));
+  const auto begun = names->begin_resync({.id = f, .copy = 2, .ds_id = 3});
+  REQUIRE((begun && *begun));
+  const StaleObject left{.id = f, .copy = 0, .ds_id = 1, .dirty = {{0, kMi}}};
+  const auto dirty_there = [&] { return names->stale_objects(3, {}, 1)->front().dirty; };
+  using Led = Namespace::Led;
+  SECTION("if it led") {
+    REQUIRE(names->mark_stale(left, {}, Namespace::Durable::kOnReturn, Led::kYes));
+    CHECK(dirty_there() == DirtyExtents{{0, kMaxFileSize}});
+    CHECK_FALSE(*names->clear_stale((*begun)->object));
+  }
+  SECTION("else it lacks what it lacked") {
+    REQUIRE(names->mark_stale(left, {}, Namespace::Durable::kOnReturn, Led::kNo));
+    CHECK(dirty_there() == DirtyExtents{{0, kMi}});
+    CHECK(*names->clear_stale((*begun)->object));
+  }
+  check_clean();
+}
+
 TEST_CASE_METHOD(MirroredTest, "the last current copy of a stripe is not marked") {
   REQUIRE(names->mark_stale(missed(3, {{0, 1}}), 1)->fresh);
   CHECK_FALSE(names->mark_stale(missed(3, {{5, 6}}), 1)->fresh);
