@@ -230,12 +230,16 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece) {
   if (!found && found.error() != Errc::kNotFound) co_return over(found.error());
   const std::uint64_t end_there = piece.wanted.object_end;
   const std::uint64_t end_here = found ? found->size : 0;
-  // What is neither there nor within the extents is not ours to cut, nor what is not held: behind a
-  // piece that was left the source may have ended before this one.
+  // What is neither there nor within the extents is not ours to cut, nor what is before the piece:
+  // of one that was left the source may have ended before this one. What other servers hold in
+  // between is nothing to keep.
   std::uint64_t wanted = end_there;
   if (end_here > end_there) {
-    wanted = std::max(end_there, piece.range.begin);
-    if (end_here <= wanted || !extents_.covers({wanted, end_here})) wanted = end_here;
+    wanted = std::max(end_there, held_.last(piece.range.begin));
+    const std::uint64_t from = held_.next(wanted);
+    if (end_here <= wanted || (from < end_here && !extents_.covers({from, end_here}))) {
+      wanted = end_here;
+    }
   } else if (end_here < end_there && piece.bytes == 0) {
     wanted = end_here;
   }

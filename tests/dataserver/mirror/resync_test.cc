@@ -1,6 +1,7 @@
 #include "dataserver/mirror/resync.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <future>
 
 #include "dataserver/mirror/resync_job.h"
@@ -54,13 +55,17 @@ struct Rig : MirrorRig {
     REQUIRE(run_until([&] { return done; }));
   }
   void begin(std::vector<Extent> extents, std::uint64_t rate = 0, std::uint32_t epoch = 0) {
-    resyncs->start({.job = 1,
-                    .object = kMirrored,
-                    .source = kFirst,
-                    .least_epoch = epoch,
-                    .extents = std::move(extents),
-                    .bytes_per_second = rate},
-                   [](const Result<>& answer) { REQUIRE(answer); });
+    begin({.least_epoch = epoch, .extents = std::move(extents), .bytes_per_second = rate});
+  }
+  // Of the second of two stripes in units of 1 MiB.
+  void begin_striped(std::vector<Extent> extents) {
+    begin({.extents = std::move(extents), .stripe_unit = kMiB, .servers = 2, .server = 1});
+  }
+  void begin(rpc::control::Resync job) {
+    job.job = 1;
+    job.object = kMirrored;
+    job.source = kFirst;
+    resyncs->start(std::move(job), [](const Result<>& answer) { REQUIRE(answer); });
   }
   ResyncProgress finish() {
     run_until([&] { return resyncs->status(1).state != State::kRunning; });
@@ -226,6 +231,37 @@ TEST_CASE("an object that the source does not have ends up empty") {
   rig.begin({{0, 4 * kMiB}});
   CHECK(rig.finish().state == State::kDone);
   CHECK(rig.stat(kSecond).size == 0);
+}
+
+TEST_CASE("of a striped file an object ends where the source's does") {
+  Rig rig;
+  struct Case {
+    std::uint64_t end_there;
+    std::uint64_t dirty_from;
+  };
+  const auto [end_there, dirty_from] =
+      GENERATE(Case{0, 0}, Case{0, 100'000}, Case{2 * kMiB, 2 * kMiB}, Case{5 * kMiB + 777, 0});
+  if (end_there > 0) rig.put(kFirst, end_there - 100, pattern(100));
+  rig.put(kSecond, kMiB, pattern(1000));
+  rig.put(kSecond, 10 * kMiB - 1000, pattern(1000));
+  rig.begin_striped({{dirty_from, kMaxEnd - dirty_from}});
+  REQUIRE(rig.finish().state == State::kDone);
+  CHECK(rig.stat(kSecond).size == end_there);
+}
+
+TEST_CASE("so it does behind what the source could not read") {
+  Rig rig;
+  rig.put(kFirst, 0, pattern(5 * kMiB + 777));
+  rig.put(kSecond, 0, pattern(10 * kMiB, 9));
+  rig.servers.at(kFirst).disk.bad = {5 * kMiB, 6 * kMiB};
+  rig.begin_striped({{0, kMaxEnd}});
+  REQUIRE(rig.finish().state == State::kFailed);
+  const auto left = rig.resyncs->unreadable(1).extents;
+  REQUIRE(left == std::vector<Extent>{{5 * kMiB, kMiB}});
+  rig.servers.at(kFirst).disk.bad.reset();
+  rig.begin_striped(left);
+  REQUIRE(rig.finish().state == State::kDone);
+  CHECK(rig.stat(kSecond).size == 5 * kMiB + 777);
 }
 
 TEST_CASE("what is outside the extents is left alone") {
