@@ -12,11 +12,9 @@ constexpr FileId kMayBeCut = 0;
 constexpr std::uint64_t kPiece = 1U << 20;  // of a job
 
 // Whole pieces with what differs, if the finding has all of it.
-void only_differing(control::Resync& job, const ScrubFinding& finding) {
-  std::uint64_t known = 0;
+std::vector<control::Extent> pieces_of(const std::vector<control::Extent>& differing) {
   std::vector<control::Extent> extents;
-  for (const control::Extent& of : finding.extents) {
-    known += of.length;
+  for (const control::Extent& of : differing) {
     const std::uint64_t end = of.offset + of.length;
     const std::uint64_t begin = of.offset / kPiece * kPiece;
     const std::uint64_t round = std::min((end + kPiece - 1) / kPiece * kPiece, kMaxFileSize);
@@ -26,7 +24,7 @@ void only_differing(control::Resync& job, const ScrubFinding& finding) {
       extents.push_back({begin, round - begin});
     }
   }
-  if (known == finding.differing_bytes) job.extents = std::move(extents);
+  return extents;
 }
 
 }  // namespace
@@ -143,30 +141,53 @@ control::Resync CopyScrub::job(std::size_t stripe, std::uint32_t ds_id,
 }
 
 Result<control::ResyncProgress> CopyScrub::differing(std::size_t stripe, std::uint32_t ds_id,
-                                                     std::uint32_t source) {
+                                                     std::uint32_t source, std::uint64_t from) {
   control::Resync only_told = job(stripe, ds_id, source);
+  only_told.extents = {{from, kMaxFileSize - from}};
   only_told.report_only = true;
   auto at = parts_.jobs.run(RepairKind::kScrub, file_, ds_id, only_told);
   if (at) out_.compared_bytes += at->compared_bytes;
   return at;
 }
 
-// What is written meanwhile goes through the leader, which brings it to the others. A source that
-// does not lead may get it after the copy that is mended, which would lose it again: then nobody
-// writes meanwhile, and the job is about the blocks that differ, if they are known, and not longer.
+// What is written meanwhile goes through the leader, which brings it to the others.
 Result<> CopyScrub::mend(std::size_t stripe, ScrubFinding& finding) {
   const auto leader = source_of(pinned_->map, pinned_->leads, stripe);
-  const bool leads = leader && *leader == finding.source;
-  auto kept = leads ? parts_.keep_uncut(file_) : parts_.keep_unwritten(file_);
+  if (!leader || *leader != finding.source) return mend_from_follower(stripe, finding);
+  auto kept = parts_.keep_uncut(file_);
   if (!kept) return pass(kept);
-  if (leads ? !is_still() : !is_unchanged()) {
-    return fail(Errc::kBusy, "the file was changed meanwhile");
-  }
+  if (!is_still()) return fail(Errc::kBusy, "the file was changed meanwhile");
   control::Resync mending = job(stripe, finding.ds_id, finding.source);
-  if (!leads) only_differing(mending, finding);
-  auto at =
-      parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, leads ? file_ : kMayBeCut);
+  auto at = parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, file_);
   if (!at) return pass(at);
+  finding.mended = true;
+  return {};
+}
+
+// A source that does not lead may get what is written after the copy that is mended, which would
+// lose it again: so nobody writes meanwhile, for the few pieces that are listed, and what else
+// differs is looked for without keeping anybody away.
+Result<> CopyScrub::mend_from_follower(std::size_t stripe, ScrubFinding& finding) {
+  std::vector<control::Extent> listed = finding.extents;
+  std::uint64_t left = finding.differing_bytes;
+  while (left > 0 && !listed.empty()) {
+    control::Resync mending = job(stripe, finding.ds_id, finding.source);
+    mending.extents = pieces_of(listed);
+    {
+      auto kept = parts_.keep_unwritten(file_);
+      if (!kept) return pass(kept);
+      if (!is_unchanged()) return fail(Errc::kBusy, "the file was changed meanwhile");
+      auto at = parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, kMayBeCut);
+      if (!at) return pass(at);
+    }
+    for (const control::Extent& of : listed) left -= std::min(left, of.length);
+    if (left == 0) break;
+    const control::Extent& last = mending.extents.back();
+    auto rest = differing(stripe, finding.ds_id, finding.source, last.offset + last.length);
+    if (!rest) return pass(rest);
+    listed = std::move(rest->differing);
+    left = rest->differing_bytes;
+  }
   finding.mended = true;
   return {};
 }

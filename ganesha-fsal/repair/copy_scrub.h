@@ -50,7 +50,9 @@ class CopyScrub {
   [[nodiscard]] control::Resync job(std::size_t stripe, std::uint32_t ds_id,
                                     std::uint32_t source) const;
   [[nodiscard]] Result<control::ResyncProgress> differing(std::size_t stripe, std::uint32_t ds_id,
-                                                          std::uint32_t source);
+                                                          std::uint32_t source,
+                                                          std::uint64_t from = 0);
+  [[nodiscard]] Result<> mend_from_follower(std::size_t stripe, ScrubFinding& finding);
   [[nodiscard]] Result<> mend(std::size_t stripe, ScrubFinding& finding);
 
   const Parts parts_;

@@ -22,22 +22,17 @@ Result<std::size_t> stripe_of(const layout::LayoutMap& map, const StaleObject& o
 }
 
 // All of the file but what is to stay as it was found at the stripe. Of a finding with more extents
-// than it lists, all behind the last of them.
+// than it lists the others are compared: who has died may have written there, and copies that are
+// read must not differ.
 std::vector<control::Extent> all_but(const std::vector<ScrubFinding>& findings,
                                      std::size_t stripe) {
   constexpr std::uint64_t kBlock = 4096;  // of what findings are made of
   std::vector<DirtyExtent> kept;
   for (const ScrubFinding& finding : findings) {
     if (finding.stripe != stripe) continue;
-    std::uint64_t listed = 0;
     for (const control::Extent& of : finding.extents) {
-      listed += of.length;
       const std::uint64_t end = (of.offset + of.length + kBlock - 1) / kBlock * kBlock;
       kept.push_back({of.offset / kBlock * kBlock, std::min(end, kMaxFileSize)});
-    }
-    if (listed < finding.differing_bytes) {
-      const std::uint64_t from = finding.extents.empty() ? 0 : kept.back().offset;
-      kept.push_back({from, kMaxFileSize});
     }
   }
   std::ranges::sort(kept, {}, &DirtyExtent::offset);

@@ -208,10 +208,10 @@ TEST_CASE_METHOD(RepairTest, "a comparison leaves what waits for an administrato
   constexpr std::uint64_t kBlock = 4096;
   ScrubFinding finding{f, 3, 1, 3 * kBlock, false, false, 0, {{kMi, 2 * kBlock}, {9 * kMi, 100}}};
   const std::uint64_t behind = 9 * kMi + kBlock;
-  std::vector<control::Extent> left{
+  const std::vector<control::Extent> left{
       {0, kMi}, {kMi + 2 * kBlock, 8 * kMi - 2 * kBlock}, {behind, kMaxFileSize - behind}};
   SECTION("that is listed whole") { finding.differing_bytes = 2 * kBlock + 100; }
-  SECTION("of which there is more than is listed") { left.pop_back(); }
+  SECTION("of which there is more than is listed") {}  // that is compared
   findings = {finding};
   start();
   REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
