@@ -53,6 +53,14 @@ void RemovalQueue::kick() {
   wake_.notify_all();
 }
 
+void RemovalQueue::look_again() {
+  {
+    const MutexLock lock(mutex_);
+    look_at_all_ = kicked_ = true;
+  }
+  wake_.notify_all();
+}
+
 std::uint64_t RemovalQueue::backlog() const {
   const MutexLock lock(mutex_);
   return backlog_;

@@ -84,6 +84,8 @@ class RemovalQueue {
   void queued(std::span<const layout::ObjectId> objects);
   // A data server is back.
   void kick();
+  // Removals were taken off the queue by others, of a data server that is removed for good.
+  void look_again();
 
   // Removals seen and not finished; for reports.
   [[nodiscard]] std::uint64_t backlog() const;

@@ -175,7 +175,12 @@ Mover::Parts Repairs::mover_parts() {
           },
       .fill = [this](std::uint32_t ds_id) { repairer_.look_soon(ds_id); },
       .removals = [this] { server_.removals().kick(); },
-      .forget = [this](std::uint32_t ds_id) { return server_.cluster().remove_server(ds_id); },
+      .forget =
+          [this](std::uint32_t ds_id) {
+            auto removed = server_.cluster().remove_server(ds_id);
+            server_.removals().look_again();
+            return removed;
+          },
       .limits = limits,
       .clock = server_.environment().clock};
 }
