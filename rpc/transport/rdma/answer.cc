@@ -10,9 +10,12 @@
 namespace weft::rpc::rdma {
 namespace {
 
-// When this is sent, more memory is let go of than it takes: what was read for the answer.
+constexpr std::size_t kLittle = 8192;
+
+// When little is sent, more memory is let go of than it takes: what was read for the answer.
 Result<Buffer> copied(std::span<const std::byte> bytes, BufferPool& pool) {
-  auto out = pool.allocate(bytes.size());
+  const bool little = bytes.size() <= kLittle;
+  auto out = allocate(pool, little ? PoolShare::kServers : PoolShare::kReplies, bytes.size());
   if (out) std::memcpy(out->data(), bytes.data(), bytes.size());
   return out;
 }

@@ -52,4 +52,10 @@ TEST_CASE("what reads have filled memory with can be sent, and so be let go of")
   zeros.append(ZeroRange{kMebibyte / 2});
   CHECK(make_answer({.xid = 1, .credits = 1}, reading(std::move(zeros)), places, *queue_pair, pool)
             .error() == Errc::kBusy);
+  // So does a long answer without bulk data of its own.
+  const Chunks apart{.reads = {}, .writes = {}, .reply = places.writes.front()};
+  Message longer;
+  longer.bytes().raw(std::vector<std::byte>(100'000));
+  CHECK(make_answer({.xid = 1, .credits = 1}, longer, apart, *queue_pair, pool).error() ==
+        Errc::kBusy);
 }
