@@ -153,7 +153,10 @@ void UpcallRecaller::recall(FileId file, ClientId client, std::optional<layout::
 
 void UpcallRecaller::ask(std::unique_ptr<Asked> asked) {
   asked->through = hold(asked->passed_over);
-  if (!asked->through) return asked->none();
+  if (!asked->through) {
+    if (!nfs_rpc_stopping()) asked->none();
+    return;
+  }
   WireHandle key = asked->through.key_of(asked->file);
   gsh_buffdesc handle{.addr = key.data(), .len = key.size()};  // copied by the upcall
   const layoutiomode4 mode = !asked->only                                 ? LAYOUTIOMODE4_ANY
@@ -179,7 +182,11 @@ void UpcallRecaller::answered(void* argument, state_status_t status) {
   std::unique_ptr<Asked> asked(static_cast<Asked*>(argument));
   // Success: the callback is on its way, and what the client does comes as a LAYOUTRETURN.
   if (status == STATE_SUCCESS) return;
-  if (status == STATE_NOT_FOUND) return asked->none();
+  if (status == STATE_NOT_FOUND) {
+    // A server that stops has let go of what its clients still have.
+    if (!nfs_rpc_stopping()) asked->none();
+    return;
+  }
   // The export is being removed, or the file is gone. It is held until the next one is: this object
   // may end with it.
   const Held before = std::move(asked->through);

@@ -226,6 +226,7 @@ void Background::look_at_grace() {
 void Background::reclaim_orphans() {
   const Environment& environment = server_.environment();
   if (orphans_reclaimed_ || server_.uptime() <= environment.grace + environment.lease) return;
+  if (environment.grace_left().count() > 0) return;  // it began when the last store was open
   if (reclaim_rest_ > 0 && --reclaim_rest_ > 0) return;
   orphans_reclaimed_ = true;
   const auto gone = server_.names().reclaim_orphans();

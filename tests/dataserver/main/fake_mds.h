@@ -115,7 +115,8 @@ inline std::unique_ptr<ds::DataServer> start_registered(ServerRig& rig, FakeMds&
   rig.config.mds = {{"127.0.0.1", mds.server().address().port}};
   rig.config.advertise = {layout::make_address("192.0.2.1", 2051).value()};
   auto server = std::move(ds::DataServer::open(rig.config, std::nullopt).value());
-  for (int i = 0; i < 500 && server->ports().empty(); ++i) {
+  // Its target makes a folder of 1024 for it first, which a busy disk takes its time for.
+  for (int i = 0; i < 6000 && server->ports().empty(); ++i) {
     REQUIRE(server->tick());
     std::this_thread::sleep_for(10ms);
   }

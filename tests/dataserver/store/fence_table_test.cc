@@ -140,7 +140,10 @@ TEST_CASE("the log stays in proportion to what it says") {
   }
   wait_shorter(*table, {std::uint64_t{0}, 200}, 6000 * 24);
   CHECK(std::filesystem::file_size(folder.path() + "/fences") < 6000 * 24);
-  CHECK_FALSE(std::filesystem::exists(folder.path() + "/fences.compact"));
+  // What was raised meanwhile may have begun another.
+  const std::string written_anew = folder.path() + "/fences.compact";
+  for (int i = 0; i < 2000 && std::filesystem::exists(written_anew); ++i) ::usleep(5000);
+  CHECK_FALSE(std::filesystem::exists(written_anew));
   table.reset();
   table = FenceTable::open(directory.get()).value();
   CHECK(table->size() == 100);
