@@ -370,8 +370,8 @@ class Group {
   std::deque<Waiter> reporting_ WEFT_GUARDED_BY(mutex_);
   std::coroutine_handle<> quiescing_ WEFT_GUARDED_BY(mutex_);
   std::unordered_map<ObjectId, ObjectPtr> objects_ WEFT_GUARDED_BY(mutex_);
-  std::size_t forget_at_ WEFT_GUARDED_BY(mutex_) =
-      0;  // when there are so many, they are looked through
+  // When there are so many objects, they are looked through.
+  std::size_t forget_at_ WEFT_GUARDED_BY(mutex_) = 0;
   std::map<ObjectId, Regions> dirty_ WEFT_GUARDED_BY(mutex_);
   std::size_t dirty_count_ WEFT_GUARDED_BY(mutex_) = 0;  // regions of all of them
   std::map<ObjectId, LogCut> cuts_ WEFT_GUARDED_BY(mutex_);

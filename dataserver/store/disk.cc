@@ -1,5 +1,6 @@
 #include "dataserver/store/disk.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +34,27 @@ Result<OwnedFd> open_directory(const std::string& path) {
 Result<> ensure_directory(int parent, const char* name) {
   if (::mkdirat(parent, name, 0700) == 0 || errno == EEXIST) return {};
   return fail_errno(errno, std::string("mkdir ") + name);
+}
+
+Result<> for_each_name(int parent, const std::string& name,
+                       const std::function<void(const char* name)>& each) {
+  const int fd = ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return fail_file(errno, "open folder " + name);
+  DIR* listing = ::fdopendir(fd);
+  if (listing == nullptr) {
+    const int error = errno;
+    ::close(fd);
+    return fail_file(error, "list folder " + name);
+  }
+  errno = 0;
+  while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
+    each(entry->d_name);
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(listing);
+  if (error != 0) return fail_file(error, "list folder " + name);
+  return {};
 }
 
 Result<> sync_directory(int directory) {

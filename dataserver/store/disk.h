@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ namespace weft::ds {
 [[nodiscard]] Result<OwnedFd> open_directory(const std::string& path);
 // Creates the directory `name` unless it is there.
 [[nodiscard]] Result<> ensure_directory(int parent, const char* name);
+// Calls each(name) for all entries of the directory `name`, "." and ".." included. Errors as of
+// fail_file().
+[[nodiscard]] Result<> for_each_name(int parent, const std::string& name,
+                                     const std::function<void(const char* name)>& each);
 // Makes names created in, or removed from, a directory durable.
 [[nodiscard]] Result<> sync_directory(int directory);
 

@@ -1,6 +1,5 @@
 #include "dataserver/store/object_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <spdlog/fmt/fmt.h>
@@ -31,26 +30,11 @@ std::uint64_t mix(const layout::ObjectId& object) {
 std::string folder_name(std::uint32_t folder) { return fmt::format("{:03x}", folder); }
 
 // Calls each(name) for all entries of a folder of objects but hidden ones.
-template <class Each>
-Result<> for_each_entry(int objects, unsigned folder, Each each) {
-  const std::string name = folder_name(folder);
-  const int fd = ::openat(objects, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return fail_file(errno, "open folder " + name);
-  DIR* listing = ::fdopendir(fd);
-  if (listing == nullptr) {
-    const int error = errno;
-    ::close(fd);
-    return fail_file(error, "list folder " + name);
-  }
-  errno = 0;
-  while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
-    if (entry->d_name[0] != '.') each(entry->d_name);
-    errno = 0;
-  }
-  const int error = errno;
-  ::closedir(listing);
-  if (error != 0) return fail_file(error, "list folder " + name);
-  return {};
+Result<> for_each_entry(int objects, unsigned folder,
+                        const std::function<void(const char*)>& each) {
+  return for_each_name(objects, folder_name(folder), [&each](const char* name) {
+    if (name[0] != '.') each(name);
+  });
 }
 
 // glibc 2.36 has no wrapper for openat2(2).

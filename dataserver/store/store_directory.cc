@@ -1,6 +1,5 @@
 #include "dataserver/store/store_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
@@ -60,32 +59,10 @@ bool take_uuid(std::string_view& text, std::string_view prefix, Uuid& uuid) {
   return true;
 }
 
-// Calls each(name) for all entries of a folder.
-template <class Each>
-Result<> for_each_name(int parent, const char* name, Each each) {
-  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return fail_errno(errno, std::string("open ") + name);
-  DIR* listing = ::fdopendir(fd);
-  if (listing == nullptr) {
-    const int error = errno;
-    ::close(fd);
-    return fail_errno(error, std::string("list ") + name);
-  }
-  errno = 0;
-  while (const dirent* entry = ::readdir(listing)) {  // NOLINT: this thread's own stream
-    each(std::string_view(entry->d_name));
-    errno = 0;
-  }
-  const int error = errno;
-  ::closedir(listing);
-  if (error != 0) return fail_errno(error, std::string("list ") + name);
-  return {};
-}
-
 Result<bool> is_empty_folder(int parent, const char* name) {
   bool empty = true;
-  auto listed = for_each_name(parent, name, [&empty](std::string_view entry) {
-    if (entry != "." && entry != "..") empty = false;
+  auto listed = for_each_name(parent, name, [&empty](const char* entry) {
+    if (std::strcmp(entry, ".") != 0 && std::strcmp(entry, "..") != 0) empty = false;
   });
   if (!listed && !(listed.error() == Errc::kNotFound)) return pass(listed);
   return empty;
@@ -199,8 +176,8 @@ std::unexpected<Error> StoreDirectory::lost_folder(const std::string& name) cons
 
 Result<> StoreDirectory::check_folders() const {
   std::set<std::string, std::less<>> there;
-  auto listed = for_each_name(objects_.get(), ".",
-                              [&there](std::string_view entry) { there.emplace(entry); });
+  auto listed =
+      for_each_name(objects_.get(), ".", [&there](const char* entry) { there.emplace(entry); });
   if (!listed) return listed;
   for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
     const std::string name = fmt::format("{:03x}", folder);

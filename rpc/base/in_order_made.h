@@ -1,5 +1,7 @@
 // Sets of objects in the order in which they were made. By address their order is another in each
 // run, and what is done to all of them goes another way: a simulation's seed would not replay.
+//
+// Threading: any thread; a number does not change.
 #pragma once
 
 #include <atomic>
