@@ -60,6 +60,14 @@ bool Mirrors::other_is_here(const layout::LayoutMap& map, Place place) const {
   return false;
 }
 
+Exclusion Mirrors::begun(const Loss& loss, std::size_t stripe) const {
+  return {.number = parts_.files.number(),
+          .stripe = stripe,
+          .led = loss.led,
+          .written = loss.written,
+          .since = parts_.files.now()};
+}
+
 Mirrors::Expected Mirrors::expect_exclusion(FileId file, const Loss& loss) {
   const std::uint64_t known = parts_.files.number();
   const auto map = map_of(file);
@@ -71,11 +79,7 @@ Mirrors::Expected Mirrors::expect_exclusion(FileId file, const Loss& loss) {
   if (out.number > known) return {};  // marked since the map was read
   Expected expected;
   if (!fresh) expected.before = out;
-  out = {.number = parts_.files.number(),
-         .stripe = place->stripe,
-         .led = loss.led,
-         .written = loss.written,
-         .since = parts_.files.now()};
+  out = begun(loss, place->stripe);
   expected.number = out.number;
   return expected;
 }
@@ -132,11 +136,7 @@ void Mirrors::begin_exclusion(FileId file, const layout::LayoutMap& marked, cons
   }
   const FileTable::Changing record(parts_.files, file);
   MirrorState& state = record->mirrors;
-  state.excluded[loss.ds_id] = Exclusion{.number = parts_.files.number(),
-                                         .stripe = place.stripe,
-                                         .led = loss.led,
-                                         .written = loss.written,
-                                         .since = parts_.files.now()};
+  state.excluded[loss.ds_id] = begun(loss, place.stripe);
   if (!state.leads.empty() && state.leads[place.stripe] == place.copy && next) {
     state.leads[place.stripe] = *next;
     if (state.renumbered && marked.object_epoch < state.renumbered->epoch) {

@@ -311,6 +311,8 @@ class Mirrors final : public MissedCopies {
     std::uint64_t number = 0;  // of the record that was made; 0: none was
     std::optional<Exclusion> before;
   };
+  // With nothing of b and c yet.
+  [[nodiscard]] Exclusion begun(const Loss& loss, std::size_t stripe) const;
   // Before it is marked, if that begins with b and c: an earlier exclusion of the data server says
   // nothing any more.
   [[nodiscard]] Expected expect_exclusion(FileId file, const Loss& loss);

@@ -11,7 +11,7 @@ namespace {
 constexpr FileId kMayBeCut = 0;
 constexpr std::uint64_t kPiece = 1U << 20;  // of a job
 
-// Whole pieces with what differs, if the finding has all of it.
+// Whole pieces with what differs.
 std::vector<control::Extent> pieces_of(const std::vector<control::Extent>& differing) {
   std::vector<control::Extent> extents;
   for (const control::Extent& of : differing) {
@@ -177,7 +177,8 @@ Result<> CopyScrub::mend_from_follower(std::size_t stripe, ScrubFinding& finding
       auto kept = parts_.keep_unwritten(file_);
       if (!kept) return pass(kept);
       if (!is_unchanged()) return fail(Errc::kBusy, "the file was changed meanwhile");
-      auto at = parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, kMayBeCut);
+      auto at = parts_.jobs.run(RepairKind::kScrub, file_, finding.ds_id, mending, kMayBeCut,
+                                ResyncRunner::Ended::kSurely);
       if (!at) return pass(at);
     }
     for (const control::Extent& of : listed) left -= std::min(left, of.length);

@@ -47,8 +47,8 @@ Result<std::uint64_t> ResyncRunner::begin(RepairKind kind, FileId file, std::uin
 // It is asked, and does not tell of the end: what it answers is also how far it is, and that it was
 // restarted and knows nothing of the job. An answer that is lost is made good by the next question;
 // a message would need these questions beside it, for when it is lost.
-Result<ResyncProgress> ResyncRunner::finish(std::uint32_t ds_id, std::uint64_t number, FileId uncut,
-                                            Clock::time_point until) {
+Result<ResyncProgress> ResyncRunner::wait_for(std::uint32_t ds_id, std::uint64_t number,
+                                              FileId uncut, Clock::time_point until, Ended ended) {
   auto wait = parts_.limits.poll_first;
   auto heard = parts_.now();
   Result<ResyncProgress> outcome = fail(Errc::kCancelled, "shutting down");
@@ -81,26 +81,34 @@ Result<ResyncProgress> ResyncRunner::finish(std::uint32_t ds_id, std::uint64_t n
     outcome = std::unexpected(at.error());
     break;
   }
-  cancel(ds_id, number, uncut != 0);
+  cancel(ds_id, number, ended);
   parts_.jobs.end(number, false);
   return outcome;
 }
 
+Result<ResyncProgress> ResyncRunner::finish(std::uint32_t ds_id, std::uint64_t number, FileId uncut,
+                                            Clock::time_point until) {
+  return wait_for(ds_id, number, uncut, until, uncut != 0 ? Ended::kSurely : Ended::kAsked);
+}
+
 Result<ResyncProgress> ResyncRunner::run(RepairKind kind, FileId file, std::uint32_t ds_id,
-                                         control::Resync& job, FileId uncut) {
+                                         control::Resync& job, FileId uncut, Ended ended) {
+  if (uncut != 0) ended = Ended::kSurely;
   auto number = begin(kind, file, ds_id, job);
-  if (!number) return pass(number);
-  return finish(ds_id, *number, uncut);
+  if (number) return wait_for(ds_id, *number, uncut, Clock::time_point::max(), ended);
+  // It may have begun, and the answer was lost.
+  if (job.job != 0 && ended == Ended::kSurely) cancel(ds_id, job.job, ended);
+  return pass(number);
 }
 
 // A job that could not be cancelled may go on there for a while; the object's next job ends it. The
 // answer comes when the job has ended. Who has to be sure of that asks until then, or until the
 // server is as good as gone: it is left out then before the file is changed, and fenced.
-void ResyncRunner::cancel(std::uint32_t ds_id, std::uint64_t number, bool surely) {
+void ResyncRunner::cancel(std::uint32_t ds_id, std::uint64_t number, Ended ended) {
   const auto until = parts_.now() + parts_.limits.give_up;
   do {
     if (parts_.servers.ask(ds_id, control::ResyncCancel{number})) return;
-  } while (surely && parts_.now() < until && sleep(parts_.limits.poll_most));
+  } while (ended == Ended::kSurely && parts_.now() < until && sleep(parts_.limits.poll_most));
   spdlog::info("event=resync_not_cancelled ds={} job={}", ds_id, number);
 }
 

@@ -63,13 +63,19 @@ class ResyncRunner {
   [[nodiscard]] Result<control::ResyncProgress> finish(
       std::uint32_t ds_id, std::uint64_t number, FileId uncut = 0,
       Clock::time_point until = Clock::time_point::max());
+  // A job that is given up: its data server is asked once to end it; or, where its going on does
+  // harm, until it says that it has, or Limits::give_up is over once more. Always so with `uncut`.
+  enum class Ended : bool { kAsked, kSurely };
   // Both, one after the other.
   [[nodiscard]] Result<control::ResyncProgress> run(RepairKind kind, FileId file,
                                                     std::uint32_t ds_id, control::Resync& job,
-                                                    FileId uncut = 0);
+                                                    FileId uncut = 0, Ended ended = Ended::kAsked);
 
  private:
-  void cancel(std::uint32_t ds_id, std::uint64_t number, bool surely);
+  [[nodiscard]] Result<control::ResyncProgress> wait_for(std::uint32_t ds_id, std::uint64_t number,
+                                                         FileId uncut, Clock::time_point until,
+                                                         Ended ended);
+  void cancel(std::uint32_t ds_id, std::uint64_t number, Ended ended);
   // False: stopping.
   [[nodiscard]] bool sleep(Clock::duration span);
 

@@ -135,19 +135,22 @@ CrowdedFiles Scrubber::crowded() {
   MutexLock lock(mutex_);
   const CrowdedFiles known = crowded_;
   lock.unlock();
+  if (known.count == 0) return known;
+  const auto servers = parts_.data_servers();
   CrowdedFiles still{.count = known.count, .first = known.first};
-  still.count -= std::erase_if(still.first, [this](FileId file) { return !is_crowded(file); });
+  still.count -=
+      std::erase_if(still.first, [&](FileId file) { return !is_crowded(file, servers); });
   lock.lock();
   if (crowded_ == known) crowded_ = still;
   return still;
 }
 
 // While it is moved it has more copies than it should, and they may be anywhere.
-bool Scrubber::is_crowded(FileId file) const {
+bool Scrubber::is_crowded(FileId file, std::span<const layout::GroupServer> servers) const {
   const auto map = parts_.names.layout(file);
   if (!map || !*map || (*map)->copies.size() < 2) return false;
   const auto move = parts_.names.move_of(file);
-  return move && !*move && layout::shares_domain(**map, parts_.data_servers());
+  return move && !*move && layout::shares_domain(**map, servers);
 }
 
 std::vector<ScrubFinding> Scrubber::open_findings(FileId file) const {
@@ -186,7 +189,7 @@ void Scrubber::run() {
     const bool only_tell = state_.only_tell;
     lock.unlock();
     const auto outcome = parts_.scrub(*file, {.only_tell = only_tell});
-    const bool crowded = is_crowded(*file);
+    const bool crowded = is_crowded(*file, parts_.data_servers());
     lock.lock();
     --working_;
     if (crowded && ++passing_.count <= parts_.limits.most_crowded) {

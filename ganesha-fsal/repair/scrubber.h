@@ -113,7 +113,7 @@ class Scrubber {
     Namespace& names;
     // Repairer::scrub()
     std::function<Result<ScrubOutcome>(FileId, const ScrubHow&)> scrub;
-    // All that there are, with their failure domains.
+    // With their failure domains, but those that are being left.
     std::function<std::vector<layout::GroupServer>()> data_servers;
     Limits limits;
     const weft::Clock& clock;  // outlives it
@@ -154,7 +154,7 @@ class Scrubber {
     std::uint32_t from = 0;
   };
   void resolved(const Resolution& what, const Result<ScrubOutcome>& outcome) WEFT_REQUIRES(mutex_);
-  [[nodiscard]] bool is_crowded(FileId file) const;
+  [[nodiscard]] bool is_crowded(FileId file, std::span<const layout::GroupServer> servers) const;
   [[nodiscard]] std::vector<FileId> differing() const WEFT_REQUIRES(mutex_);
   // Those of them that are not there any more.
   [[nodiscard]] std::vector<FileId> removed(std::vector<FileId> files) const;

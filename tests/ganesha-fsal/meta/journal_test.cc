@@ -296,15 +296,7 @@ TEST_CASE_METHOD(MirroredTest, "an object that is being mended is in the journal
 
 // What it sent late may have come to the third copy outside of what that is known to lack.
 TEST_CASE_METHOD(NamespaceTest, "what is repaired lacks all when the leader is left out") {
-  const FileId f = file(kRootFileId, "f");
-  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-    layout::LayoutMap made;
-    made.stripe_unit = 1 << 20;
-    for (const std::uint32_t id : {1U, 2U, 3U}) {
-      made.copies.push_back({layout::CopyState::kCurrent, 0, {id}, {}});
-    }
-    return made;
-  }));
+  const FileId f = tripled("f");
   REQUIRE(names->mark_stale({.id = f, .copy = 2, .ds_id = 3, .dirty = {{0, kMi}}}));
   const auto begun = names->begin_resync({.id = f, .copy = 2, .ds_id = 3});
   REQUIRE((begun && *begun));

@@ -112,6 +112,19 @@ class NamespaceCalls {
     REQUIRE(map);
     return *map;
   }
+  // A file with one stripe and three copies: at 1, 2 and 3.
+  FileId tripled(std::string_view name) {
+    const FileId id = file(kRootFileId, name);
+    REQUIRE(names->ensure_layout(id, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap made;
+      made.stripe_unit = 1 << 20;
+      for (const std::uint32_t ds_id : {1U, 2U, 3U}) {
+        made.copies.push_back({layout::CopyState::kCurrent, 0, {ds_id}, {}});
+      }
+      return made;
+    }));
+    return id;
+  }
   // For files that have a layout.
   static Result<layout::LayoutMap> no_layout(const InodeAttributes&) {
     return fail(Errc::kInternal, "made without need");

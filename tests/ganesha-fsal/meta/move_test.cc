@@ -118,15 +118,7 @@ TEST_CASE_METHOD(MoveTest, "a move that is given up leaves the map as it was") {
 }
 
 TEST_CASE_METHOD(MoveTest, "of three copies one that is stale is replaced where it is") {
-  const FileId f = file(kRootFileId, "f");
-  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-    layout::LayoutMap made;
-    made.stripe_unit = 1 << 20;
-    for (const std::uint32_t id : {1U, 2U, 3U}) {
-      made.copies.push_back({CopyState::kCurrent, 0, {id}, {}});
-    }
-    return made;
-  }));
+  const FileId f = tripled("f");
   CHECK(names->begin_move(f, 2, 9).error() == Errc::kInvalid);
   mark(f, 2);
   REQUIRE(names->begin_move(f, 2, 9));

@@ -68,11 +68,14 @@ class FakeCopyServers final : public DataServers {
                            .copied_bytes = 7};
       const std::uint64_t bytes = progress[job.job].differing_bytes;
       if (bytes > 0) progress[job.job].differing = {{0, bytes}};
+      if (bytes > 0 && differing_at) progress[job.job].differing = differing_at(job);
       ++running[ds_id];
       most[ds_id] = std::max(most[ds_id], running[ds_id]);
       hook = begun;
     }
     if (hook) hook(job);
+    const std::lock_guard lock(mutex);
+    if (unanswered > 0 && unanswered-- > 0) return fail(Errc::kTimedOut, "no answer");
     return {};
   }
   Result<control::ResyncProgress> status(std::uint32_t ds_id, std::uint64_t job) {
@@ -115,9 +118,12 @@ class FakeCopyServers final : public DataServers {
   std::vector<std::uint64_t> cancelled;
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
+  // Where, of so many bytes; else at the beginning.
+  std::function<std::vector<control::Extent>(const control::Resync&)> differing_at;
   std::optional<std::vector<control::Extent>> unreadable;  // of every job
   int refuse = 0;
   int uncancelled = 0;                      // so many calls to cancel have no answer
+  int unanswered = 0;                       // so many jobs begin, and nobody hears of it
   std::atomic<bool> finish_at_once = true;  // tests turn it while workers run
 
  private:
@@ -212,23 +218,6 @@ class RepairTest : public NamespaceTest {
   FileId mirrored(std::string_view name) {
     const FileId id = file(kRootFileId, name);
     layout_of(id, {1, 2}, {3, 4});
-    return id;
-  }
-  // One stripe, three copies: servers 1, 2 and 3.
-  FileId tripled(std::string_view name) {
-    const FileId id = file(kRootFileId, name);
-    WEFT_ASSERT(names
-                    ->ensure_layout(id,
-                                    [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-                                      layout::LayoutMap made;
-                                      made.stripe_unit = 1U << 20;
-                                      for (const std::uint32_t ds_id : {1U, 2U, 3U}) {
-                                        made.copies.push_back(
-                                            {layout::CopyState::kCurrent, 0, {ds_id}, {}});
-                                      }
-                                      return made;
-                                    })
-                    .has_value());
     return id;
   }
   void lose(std::uint32_t ds_id) {

@@ -403,15 +403,7 @@ TEST_CASE_METHOD(MoverTest, "moves of an earlier run go on, however many there a
 }
 
 TEST_CASE_METHOD(MoverTest, "a fourth copy has no room: the third is left first, then made anew") {
-  const FileId f = file(kRootFileId, "f");
-  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-    layout::LayoutMap made;
-    made.stripe_unit = 1 << 20;
-    for (const std::uint32_t id : {1U, 2U, 3U}) {
-      made.copies.push_back({CopyState::kCurrent, 0, {id}, {}});
-    }
-    return made;
-  }));
+  const FileId f = tripled("f");
   drain(2);
   make();
   mover->turn();

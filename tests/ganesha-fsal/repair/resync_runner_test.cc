@@ -13,9 +13,10 @@ struct RunnerTest {
   static control::Resync whole_object() {
     return {.object = {.fileid = kFile, .generation = 1}, .source = 1, .extents = {{0, 100}}};
   }
-  Result<control::ResyncProgress> run(FileId uncut = 0) {
+  using Ended = ResyncRunner::Ended;
+  Result<control::ResyncProgress> run(FileId uncut = 0, Ended ended = Ended::kAsked) {
     control::Resync job = whole_object();
-    return runner.run(RepairKind::kResync, kFile, kDs, job, uncut);
+    return runner.run(RepairKind::kResync, kFile, kDs, job, uncut, ended);
   }
 
   FakeCopyServers servers;
@@ -69,6 +70,25 @@ TEST_CASE_METHOD(RunnerTest, "a job of which nothing is heard is given up") {
   CHECK(run().error() == Errc::kUnreachable);
   CHECK(servers.cancelled.size() == 1);
   CHECK(jobs.totals().failed == 1);
+}
+
+TEST_CASE_METHOD(RunnerTest, "one whose going on does harm is over when it is given up") {
+  servers.finish_at_once = false;
+  servers.uncancelled = 2;
+  SECTION("though nothing was heard of it") {
+    servers.away.insert(kDs);
+    CHECK(run(0, Ended::kSurely).error() == Errc::kUnreachable);
+    REQUIRE(servers.begun_jobs() == 1);
+    CHECK(servers.cancelled == std::vector{servers.jobs[0].second.job});
+  }
+  SECTION("nor that it began") {
+    servers.unanswered = 1;
+    CHECK(run(0, Ended::kSurely).error() == Errc::kTimedOut);
+    REQUIRE(servers.begun_jobs() == 1);
+    CHECK(servers.cancelled == std::vector{servers.jobs[0].second.job});
+  }
+  CHECK(servers.uncancelled == 0);
+  CHECK(jobs.running().empty());
 }
 
 TEST_CASE_METHOD(RunnerTest, "a job makes way for who cuts the file, once it has surely ended") {

@@ -19,18 +19,6 @@ class ScrubTest : public RepairTest {
     };
     start();
   }
-  FileId three(std::string_view name) {
-    const FileId f = file(kRootFileId, name);
-    REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
-      layout::LayoutMap made;
-      made.stripe_unit = 1 << 20;
-      for (const std::uint32_t id : {1U, 2U, 3U}) {
-        made.copies.push_back({layout::CopyState::kCurrent, 0, {id}, {}});
-      }
-      return made;
-    }));
-    return f;
-  }
   Scrubber::Parts parts(Scrubber::Limits limits) {
     return {.names = *names,
             .scrub = [this](FileId f, const ScrubHow& how) { return repairer->scrub(f, how); },
@@ -95,14 +83,14 @@ TEST_CASE_METHOD(ScrubTest, "an administrator says which of two is right") {
 }
 
 TEST_CASE_METHOD(ScrubTest, "an administrator is believed against two others") {
-  const FileId f = three("f");
+  const FileId f = tripled("f");
   held[3] = 9;
   REQUIRE(repairer->scrub(f, {.from = 3}));
   CHECK(held == std::map<std::uint32_t, int>{{1, 9}, {2, 9}, {3, 9}});
 }
 
 TEST_CASE_METHOD(ScrubTest, "of three copies two that are equal are right") {
-  const FileId f = three("f");
+  const FileId f = tripled("f");
   SECTION("also against the leader's") {
     held[1] = 9;
     const auto outcome = repairer->scrub(f, {});
@@ -130,7 +118,7 @@ TEST_CASE_METHOD(ScrubTest, "of three copies two that are equal are right") {
 
 // Its writes would come to the copy that is mended before they come to the source.
 TEST_CASE_METHOD(ScrubTest, "nobody writes while a copy is mended from one that does not lead") {
-  const FileId f = three("f");
+  const FileId f = tripled("f");
   held[1] = 9;
   ScrubHow how;
   SECTION("which two say") {}
@@ -153,6 +141,51 @@ TEST_CASE_METHOD(ScrubTest, "nobody writes while a copy is mended from one that 
   CHECK(extents == std::vector<control::Extent>{{0, 1U << 20}});  // nor longer than need be
   CHECK(held[1] == 0);
   CHECK(kept_unwritten == 0);
+}
+
+TEST_CASE_METHOD(ScrubTest, "of much that differs nobody waits for more than a few pieces") {
+  constexpr std::uint64_t kMi = 1U << 20;
+  constexpr std::size_t kPlaces = control::kMaxDiffering + 1;
+  const FileId f = tripled("f");
+  std::set<std::uint64_t> differ;  // where 4 KiB do
+  for (std::uint64_t place = 0; place < kPlaces; ++place) differ.insert(place * 2 * kMi);
+  const auto of = [&differ](const control::Resync& job) {
+    std::vector<std::uint64_t> found;
+    for (const control::Extent& extent : job.extents) {
+      std::ranges::copy_if(differ, std::back_inserter(found), [&](std::uint64_t at) {
+        return at >= extent.offset && at - extent.offset < extent.length;
+      });
+    }
+    return found;
+  };
+  servers.differing = [&](std::uint32_t ds_id, const control::Resync& job) -> std::uint64_t {
+    return ds_id == 1 || job.source == 1 ? of(job).size() * 4096 : 0;
+  };
+  servers.differing_at = [&](const control::Resync& job) {
+    std::vector<control::Extent> extents;
+    for (const std::uint64_t at : of(job)) {
+      if (extents.size() < control::kMaxDiffering) extents.push_back({at, 4096});
+    }
+    return extents;
+  };
+  std::size_t longest = 0;
+  servers.begun = [&](const control::Resync& job) {
+    if (job.report_only) {
+      CHECK(kept_unwritten == 0);
+      return;
+    }
+    CHECK(kept_unwritten == 1);
+    for (const std::uint64_t at : of(job)) differ.erase(at);
+    std::uint64_t bytes = 0;
+    for (const control::Extent& extent : job.extents) bytes += extent.length;
+    longest = std::max(longest, static_cast<std::size_t>(bytes));
+  };
+  const auto outcome = repairer->scrub(f, {});
+  REQUIRE(outcome);
+  REQUIRE(outcome->findings.size() == 1);
+  CHECK(outcome->findings[0].mended);
+  CHECK(differ.empty());
+  CHECK(longest == control::kMaxDiffering * kMi);
 }
 
 TEST_CASE_METHOD(ScrubTest, "what somebody writes is left out, whenever that begins") {
