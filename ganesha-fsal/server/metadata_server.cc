@@ -40,6 +40,12 @@ std::uint64_t first_bytes(const std::array<std::byte, 16>& uuid) {
 
 std::string crowded_warning(const CrowdedFiles& crowded) {
   constexpr std::size_t kNamed = 5;
+  if (crowded.first.empty()) {
+    return fmt::format(
+        "The last scrub found {} more files with two copies in one failure domain than it names, "
+        "which are parted: weft scrub start counts anew.",
+        crowded.count);
+  }
   std::string named;
   for (const FileId file : crowded.first | std::views::take(kNamed)) {
     named += (named.empty() ? "" : ", ") + std::to_string(file);
@@ -350,15 +356,20 @@ void MetadataServer::count_layout_errors(std::uint64_t count) {
   layout_errors_ += count;
 }
 
+std::vector<layout::GroupServer> MetadataServer::group_servers() const {
+  std::vector<layout::GroupServer> servers;
+  for (layout::Candidate& server : cluster_->registry().candidates()) {
+    if (server.state != layout::ServerState::kDraining) {
+      servers.push_back({server.ds_id, std::move(server.domain)});
+    }
+  }
+  return servers;
+}
+
 std::vector<std::string> MetadataServer::placement_warnings() const {
   // Of those that are there, not of those that the last file was placed among: nobody is to
   // learn by his first files that their copies share a rack.
-  std::vector<layout::GroupServer> servers;
-  for (const layout::Candidate& server : cluster_->registry().candidates()) {
-    if (server.state != layout::ServerState::kDraining) {
-      servers.push_back({server.ds_id, server.domain});
-    }
-  }
+  const std::vector<layout::GroupServer> servers = group_servers();
   const std::set<std::uint32_t> wanted = environment_.copies();
   std::vector<std::string> warnings;
   for (std::uint32_t copies = 2; copies <= layout::kMaxMirrors; ++copies) {

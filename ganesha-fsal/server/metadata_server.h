@@ -110,6 +110,8 @@ class MetadataServer {
   // What an administrator had better change, a sentence each: of the mirror groups that files are
   // placed on, of data servers that are not told apart, and of clients' leases.
   [[nodiscard]] std::vector<Warning> warnings() const;
+  // Data servers that files are placed on, or could be: all but those that are being left.
+  [[nodiscard]] std::vector<layout::GroupServer> group_servers() const;
   [[nodiscard]] StoreHealth store_health() const { return store_.health(); }
 
   void count_layout_errors(std::uint64_t count);

@@ -84,14 +84,7 @@ Scrubber::Parts Repairs::scrubber_parts() {
   limits.every = server_.options().scrub_every;
   return {.names = server_.names(),
           .scrub = [this](FileId file, const ScrubHow& how) { return repairer_.scrub(file, how); },
-          .data_servers =
-              [this] {
-                std::vector<layout::GroupServer> all;
-                for (layout::Candidate& one : server_.cluster().registry().candidates()) {
-                  all.push_back({one.ds_id, std::move(one.domain)});
-                }
-                return all;
-              },
+          .data_servers = [this] { return server_.group_servers(); },
           .limits = limits,
           .clock = server_.environment().clock};
 }

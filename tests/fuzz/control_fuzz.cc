@@ -12,6 +12,7 @@
 #include "rpc/control/target_keys.h"
 #include "rpc/control/transports.h"
 #include "rpc/control/try_addresses.h"
+#include "rpc/control/unreadable.h"
 #include "rpc/peer/call.h"
 #include "rpc/peer/secure_channel.h"
 
@@ -46,7 +47,7 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 41) {
+  switch (data[0] % 42) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
@@ -73,6 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 37: message<TellTransports>(input); break;
     case 38: message<TryAddresses>(input); break;
     case 39: message<TriedAddresses>(input); break;
+    case 40: message<Unreadable>(input); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

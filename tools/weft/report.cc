@@ -365,6 +365,10 @@ std::string findings_text(const mds::ScrubReport& scrub) {
 std::string crowded_text(const mds::ScrubReport& scrub) {
   if (scrub.crowded == 0) return "";
   const std::size_t named = scrub.crowded_fileids.size();
+  if (named == 0) {
+    return "two copies in one failure domain\n" +
+           bulleted({fmt::format("{} files, of which none is named any more", scrub.crowded)});
+  }
   return "two copies in one failure domain\n" +
          bulleted({fmt::format(
              "{} files: fileid {}{}", scrub.crowded, fmt::join(scrub.crowded_fileids, ", "),

@@ -13,19 +13,32 @@ from wire import Client  # noqa: E402
 
 
 @pytest.fixture
-def server():
-    """A server of the test's own: it starts in a fifth of a second, and many tests exist because
-    they used to kill it."""
+def start():
+    """start(**options) starts a Ganesha that ends with the test."""
     reason = ganesha_server.missing()
     if reason:
         pytest.skip(reason)
-    one = ganesha_server.Ganesha()
+    servers = []
+
+    def make(**options):
+        servers.append(ganesha_server.Ganesha(**options))
+        return servers[-1]
+
+    yield make
+    for one in servers:
+        one.stop()
+
+
+@pytest.fixture
+def server(start):
+    """A server of the test's own: it starts in a fifth of a second, and many tests exist because
+    they used to kill it."""
+    one = start()
     yield one
     if one.ended is not None:  # shown with the test's failure
         print(f"the server ended with {one.ended}\n{one.log_tail(10)}")
     elif one.cpu_hungry():
         print("a thread of the server spins")
-    one.stop()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import time
 
 import pytest
 
-import ganesha_server
 from test_patches import granted, healthy, put, until
 from test_replies import WORKERS, Asking
 from wire import Client, Connection, ConnectionClosed, Status, const, ops
@@ -178,14 +177,9 @@ def test_0075_answers_before_the_question(server, recalled):
 
 
 @pytest.fixture
-def graceful():
+def graceful(start):
     """A server with grace periods of 8 s."""
-    reason = ganesha_server.missing()
-    if reason:
-        pytest.skip(reason)
-    one = ganesha_server.Ganesha(lease_s=2, grace_s=8)
-    yield one
-    one.stop()
+    return start(lease_s=2, grace_s=8)
 
 
 def can_reclaim(server, owner):

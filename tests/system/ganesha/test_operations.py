@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import ganesha_server
 from test_patches import granted, healthy, put
 from wire import Client, Status, const, layout_ops, ops
 from wire.ops import pack_bitmap, pack_stateid
@@ -44,14 +43,9 @@ def test_0063_advice_is_not_kept_where_something_else_is(server, client):
 
 
 @pytest.fixture
-def forgetful():
+def forgetful(start):
     """A server whose leases are short."""
-    reason = ganesha_server.missing()
-    if reason:
-        pytest.skip(reason)
-    one = ganesha_server.Ganesha(lease_s=2)
-    yield one
-    one.stop()
+    return start(lease_s=2)
 
 
 def test_0064_layouts_whose_lease_ended_keep_no_export(forgetful):

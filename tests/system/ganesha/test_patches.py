@@ -517,11 +517,9 @@ def until(condition, timeout_s=10.0):
 
 
 @pytest.fixture
-def graceful():
+def graceful(start):
     """A server with grace periods of 4 s."""
-    one = ganesha_server.Ganesha(lease_s=2, grace_s=4)
-    yield one
-    one.stop()
+    return start(lease_s=2, grace_s=4)
 
 
 def test_0029_0030_no_layouts_in_grace(graceful):
@@ -686,20 +684,17 @@ def test_0042_a_client_is_asked_to_return_what_it_chooses(server, new_client):
     healthy(server)
 
 
-def test_0033_a_server_that_was_stopped_keeps_its_clients():
-    server = ganesha_server.Ganesha(lease_s=4)
-    try:
-        with Client(server.address) as client:
-            handle, _, layout = granted(client)
-            server.process.send_signal(signal.SIGSTOP)
-            time.sleep(6)
-            server.process.send_signal(signal.SIGCONT)
-            client.call(put(handle), layout_ops.layoutcommit(layout))
-            time.sleep(8)  # and its lease still ends
-            assert client.compound(ops.putrootfh()).status == Status.BADSESSION
-        healthy(server)
-    finally:
-        server.stop()
+def test_0033_a_server_that_was_stopped_keeps_its_clients(start):
+    server = start(lease_s=4)
+    with Client(server.address) as client:
+        handle, _, layout = granted(client)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(6)
+        server.process.send_signal(signal.SIGCONT)
+        client.call(put(handle), layout_ops.layoutcommit(layout))
+        time.sleep(8)  # and its lease still ends
+        assert client.compound(ops.putrootfh()).status == Status.BADSESSION
+    healthy(server)
 
 
 def thresholds(client, *before):

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-import ganesha_server
 from test_patches import granted, healthy, leaves_nothing, needs_true_sizes, put
 from wire import Client, Status, const, layout_ops, ops
 
@@ -77,21 +76,15 @@ def test_return_on_close(server, client):
     assert returned["dispose"] and returned["last"]
 
 
-def test_a_lease_that_ends_takes_the_layouts_with_it():
-    reason = ganesha_server.missing()
-    if reason:
-        pytest.skip(reason)
-    server = ganesha_server.Ganesha(lease_s=2)
-    try:
-        client = Client(server.address)
-        handle, opened = client.open("/layout", b"file", create=True)
-        client.call(ops.putfh(handle), layout_ops.layoutget(opened))
-        client.vanish()
-        returned, = server.wait_for_call("layoutreturn", timeout_s=15)
-        assert (returned["segment"], returned["circumstance"]) == (1, REVOKE)
-        assert returned["client"] == 0  # op_ctx does not say whose: the segment must
-    finally:
-        server.stop()
+def test_a_lease_that_ends_takes_the_layouts_with_it(start):
+    server = start(lease_s=2)
+    client = Client(server.address)
+    handle, opened = client.open("/layout", b"file", create=True)
+    client.call(ops.putfh(handle), layout_ops.layoutget(opened))
+    client.vanish()
+    returned, = server.wait_for_call("layoutreturn", timeout_s=15)
+    assert (returned["segment"], returned["circumstance"]) == (1, REVOKE)
+    assert returned["client"] == 0  # op_ctx does not say whose: the segment must
 
 
 def test_0060_who_is_slow_to_answer_many_recalls_keeps_its_layouts(server, client):

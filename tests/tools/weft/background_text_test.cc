@@ -45,6 +45,8 @@ TEST_CASE("people are told of files whose copies share a failure domain", "[weft
       "\ntwo copies in one failure domain\n  - 2 files: fileid 12, 15\n"));
   scrub.crowded = 9;
   CHECK(scrub_text(scrub).ends_with(": fileid 12, 15 and 7 more\n"));
+  scrub.crowded_fileids.clear();
+  CHECK(scrub_text(scrub).ends_with("  - 9 files, of which none is named any more\n"));
 }
 
 TEST_CASE("people are told what to do about scrubs and parity groups", "[weft]") {
