@@ -4,7 +4,6 @@ and after the repair the copies are equal on the disks."""
 
 import json
 import os
-import signal
 import time
 
 import pytest
@@ -12,6 +11,7 @@ from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.copies import objects_of, wait_equal
 from harness.counters import snapshot, weft
+from harness.process import pause
 from harness.run import wait_until
 
 pytestmark = pytest.mark.faults
@@ -119,7 +119,7 @@ class Stop(Fault):
     """Of the server, not of its supervisor, which ends it."""
 
     def begin(self):
-        os.kill(self.server.process.child_pid(), signal.SIGSTOP)
+        pause(self.server.process.child_pid())
 
 
 class Cut(Fault):

@@ -52,7 +52,7 @@ def test_a_restart_between_write_and_its_answer_shows(run, network):
     killed.process.kill()
     killed.process.start()
     assert write(other, also_stateid, 0, 100).committed == const.UNSTABLE4
-    assert half_done.is_alive()
+    assert half_done.is_alive(), half_done.result()
     held.process.resume()
     answered = half_done.result()
     assert answered.committed == const.UNSTABLE4

@@ -36,10 +36,12 @@ def ctest_command(name, preset):
 
 
 def pytest_command(name):
-    """From "tests.system.test_copy.test_in_out[files]"."""
-    module, test = re.fullmatch(r'(.+?\.test_\w+)\.(test_.+)', name).groups()
+    """From "tests.system.test_copy.test_in_out[files]"; of a file that could not be collected,
+    "tests.system.test_copy", the whole file."""
+    module, test = re.fullmatch(r'(.+?\.test_\w+)(?:\.(test_.+))?', name).groups()
+    file = module.replace('.', '/') + '.py'
     return ['/usr/bin/python3', '-m', 'pytest', '-p', 'no:cacheprovider', '-n', '0', '-rfE',
-            f'{module.replace(".", "/")}.py::{test}']
+            f'{file}::{test}' if test else file]
 
 
 def look(xml, command, run=lambda command: subprocess.run(command).returncode):

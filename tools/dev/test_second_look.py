@@ -39,3 +39,5 @@ def test_commands():
         'tests/system/test_copy.py::test_x[files-a.b]'
     assert second_look.pytest_command('tests.system.ganesha.test_patches.test_y')[-1] == \
         'tests/system/ganesha/test_patches.py::test_y'
+    assert second_look.pytest_command('tests.system.ganesha.test_patches')[-1] == \
+        'tests/system/ganesha/test_patches.py'

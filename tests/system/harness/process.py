@@ -10,6 +10,20 @@ from .network import Node, with_mounts
 from .run import Run, sh, wait_until
 
 
+def pause(pid: int) -> None:
+    """SIGSTOP to a process of several threads, and on return none goes on. The signal is one
+    thread's to take, and until that one has run, which may take long on a busy machine, the others
+    do as before. A thread in the midst of a call to a disk (D) stops at its end: not waited for."""
+    def stopped(thread):
+        try:
+            return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "TtDZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(map(stopped, Path(f"/proc/{pid}/task").iterdir())), 10,
+               f"the threads of {pid} to stop", 0.01)
+
+
 class Process:
     """Starts the same command any number of times; each start appends to one log.
 
@@ -87,7 +101,9 @@ class Process:
             wait_until(lambda: not gone.exists(), 10, f"{self.name}'s child to go")
 
     def pause(self) -> None:
-        self.signal(signal.SIGSTOP)
+        """SIGSTOP, and on return no thread goes on."""
+        if self.alive:
+            pause(self.pid)
 
     def resume(self) -> None:
         self.signal(signal.SIGCONT)

@@ -139,6 +139,16 @@ def clocks(path, text):
 _UNBREAKABLE = re.compile(r'https?://|[0-9a-f]{64}')
 
 
+def same_modules(names):
+    """pytest imports a test file by its bare name, and collects no second one of that name."""
+    first = {}
+    for name in names:
+        base = name.rpartition('/')[2]
+        of_pytest = base.startswith('test_') and base.endswith('.py')
+        if of_pytest and first.setdefault(base, name) != name:
+            yield f'{name}:1: pytest does not collect it beside {first[base]}: rename one'
+
+
 def lengths(path, text):
     lines = text.count('\n')
     if lines > FILE_LIMIT:

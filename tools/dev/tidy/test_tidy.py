@@ -157,6 +157,11 @@ def test_mutexes_are_those_that_the_compiler_checks():
     assert not list(checks.mutexes('rpc/base/a.h', '// std::mutex\nconst char* a = "std::mutex";'))
 
 
+def test_no_two_test_files_have_one_name():
+    assert len(list(checks.same_modules(['tests/a/test_x.py', 'tests/test_x.py']))) == 1
+    assert not list(checks.same_modules(['tests/test_x.py', 'tests/test_y.py', 'a/x.py', 'x.py']))
+
+
 def test_time_and_randomness_come_from_outside():
     for call in ('std::chrono::steady_clock::now()', 'system_clock::now()', 'Clock::now()',
                  'std::random_device{}()', '::time(nullptr)', 'std::time(nullptr)',

@@ -37,6 +37,7 @@ def format_findings(root, files):
 
 
 def findings(root, files):
+    yield from checks.same_modules(files)
     for name in files:
         data = (root / name).read_bytes()
         if b'\0' in data or name == 'LICENSE':
