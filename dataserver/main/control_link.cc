@@ -324,6 +324,17 @@ Result<> ControlLink::advance() {
   return {};
 }
 
+// As a copy of the store would be that served in its place. One that was never accepted has no
+// copies to be marked.
+Result<> ControlLink::disown_store(Random& random) {
+  const MutexLock lock(mutex_);  // nobody else wants it now
+  if (state_.generation == 0) return {};
+  const StoreState other{.generation = state_.generation, .boot = random.u64()};
+  if (auto written = write_state(parts_.chain.directory().root(), other); !written) return written;
+  state_ = other;
+  return {};
+}
+
 // Of two metadata servers that are copies of each other the one that was started last is followed,
 // and of those the first that was heard of: never one and then the other. It is read once: with a
 // disk that fails, too, this one is registered again at the same one, and says what is wrong.

@@ -97,6 +97,10 @@ class ControlLink final : public rpc::control::ClientEvents,
   // As a fence of the metadata server's own client id.
   void fence_object(const layout::ObjectId& object, std::uint32_t epoch,
                     rpc::control::Done<void> done);
+  // The store is no state that was ever accepted: the metadata server reviews it, and marks its
+  // copies stale, before it is taken again (docs/protocol.md, "A store's history"). Before the
+  // first use(), or after stop(). Waits for the disk.
+  [[nodiscard]] Result<> disown_store(Random& random);
   // Talks to this metadata server from now on, and to no other.
   void use(const HostPort& mds);
   void stop();

@@ -24,6 +24,8 @@ class TargetChain final : public StoreChain {
   [[nodiscard]] std::string kind() const override;
   [[nodiscard]] bool takes_pipes() const override { return remote_->takes_pipes(); }
   void wait_for_target(bool wait) override { remote_->wait_for_target(wait); }
+  [[nodiscard]] bool rolled_back() const override { return remote_->rolled_back(); }
+  [[nodiscard]] Result<> take_rolled_back() override { return remote_->take_rolled_back(); }
   [[nodiscard]] const TargetView* target() const override {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }

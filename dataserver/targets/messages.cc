@@ -79,8 +79,14 @@ void describe(Io& io, DataRun& r) {
 }
 
 template <class Io>
+void describe(Io& io, StoreState& r) {
+  io("generation", r.generation);
+  io("boot", r.boot);
+}
+
+template <class Io>
 void describe(Io& io, TargetRequest& r) {
-  io("op", r.op, among(TargetOp::kHello, TargetOp::kAbout));
+  io("op", r.op, among(TargetOp::kHello, TargetOp::kNote));
   io("tag", r.tag);
   if (r.op == TargetOp::kHello) return io("hello", r.hello);
   io("object", r.object);
@@ -93,6 +99,7 @@ void describe(Io& io, TargetRequest& r) {
   if (r.op == TargetOp::kList) {
     io.check(r.size != 0 && r.size <= kMaxTargetList && r.offset <= kMaxFolder);
   }
+  if (r.op == TargetOp::kNote) io.check(r.offset != 0);
   io.check(is_io(r.op) ? r.size <= kMaxTargetIo : !r.lent);
 }
 
@@ -103,7 +110,10 @@ void describe_results(Io& io, TargetResponse& r) {
     case TargetOp::kHello:
       io("store", r.store);
       io("proof", r.proof);
-      return io("objects", r.objects);
+      io("objects", r.objects);
+      if (r.tag < kTargetVersionWithNote) return;
+      io("instance", r.instance);
+      return io("noted", r.noted);
     case TargetOp::kRead:
       io("object_end", r.object_end);
       io("size", r.size);
@@ -125,7 +135,7 @@ void describe_results(Io& io, TargetResponse& r) {
 
 template <class Io>
 void describe(Io& io, TargetResponse& r) {
-  io("op", r.op, among(TargetOp::kHello, TargetOp::kAbout));
+  io("op", r.op, among(TargetOp::kHello, TargetOp::kNote));
   io("tag", r.tag);
   std::uint32_t status = r.good ? 0 : rpc::peer::wire_status(r.error);
   io("status", status);

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "dataserver/store/state_file.h"
 #include "dataserver/store/store.h"
 #include "dataserver/store/store_directory.h"
 #include "layout/object_id.h"
@@ -34,15 +35,17 @@
 
 namespace weft::ds {
 
-// The versions of the protocol that one side speaks. 7 is the same as 6; 8 has KEYS, 9 ABOUT.
+// The versions of the protocol that one side speaks. 7 is the same as 6; 8 has KEYS, 9 ABOUT, 10
+// NOTE, and in the answer to a Hello what was noted last, and which instance of the target it is.
 struct TargetVersions {
   std::uint32_t least = 6;
-  std::uint32_t most = 9;
+  std::uint32_t most = 10;
   friend bool operator==(const TargetVersions&, const TargetVersions&) = default;
 };
 constexpr TargetVersions kTargetVersions;
 constexpr std::uint32_t kTargetVersionWithKeys = 8;   // a target of an older one ends at a KEYS
 constexpr std::uint32_t kTargetVersionWithAbout = 9;  // and at an ABOUT
+constexpr std::uint32_t kTargetVersionWithNote = 10;  // and at a NOTE
 constexpr std::size_t kMaxTargetIo = std::size_t{1} << 20;  // bytes of one READ or WRITE
 constexpr std::uint32_t kMaxTargetList = 4096;              // objects of one LIST
 constexpr std::size_t kMaxTargetRecord = kMaxTargetIo + 4096;
@@ -81,6 +84,7 @@ enum class TargetOp : std::uint32_t {
   kNextData = 12,
   kKeys = 13,
   kAbout = 14,
+  kNote = 15,
 };
 
 // Which objects are meant, and who asks. Answered when no operation of an earlier process of this
@@ -104,11 +108,13 @@ void describe(Io& io, TargetHello& r) {
 
 struct TargetRequest {
   TargetOp op = TargetOp::kUsage;
-  std::uint64_t tag = 0;     // kHello: offer()
-  TargetHello hello;         // of kHello, and nothing else then
-  layout::ObjectId object;   // kList: the place's
-  std::uint64_t offset = 0;  // kTruncate: the new size; kList: the place's folder; kNextData: from
-  std::uint64_t size = 0;    // bytes to read, written, to allocate or to punch; kList: objects
+  std::uint64_t tag = 0;    // kHello: offer()
+  TargetHello hello;        // of kHello, and nothing else then
+  layout::ObjectId object;  // kList: the place's
+  // kTruncate: the new size; kList: the place's folder; kNextData: from; kNote: the generation
+  std::uint64_t offset = 0;
+  // Bytes to read, written, to allocate or to punch; kList: objects; kNote: the boot.
+  std::uint64_t size = 0;
   Stability stability = Stability::kUnstable;
   bool lent = false;      // the data, or the room for it, comes with the record as loans
   bool uncached = false;  // kRead: StoreRead::uncached
@@ -139,7 +145,10 @@ struct TargetResponse {
   rpc::control::About about;  // kAbout
   Uuid store{};               // kHello: the target's own name for the space; new if it was wiped
   std::uint64_t objects = 0;  // kHello: in the space
-  rpc::peer::Key proof{};     // kHello
+  std::uint64_t instance =
+      0;                   // kHello, from version 10 on: drawn when the target's process started
+  StoreState noted;        // likewise: by the last kNote
+  rpc::peer::Key proof{};  // kHello
 };
 
 void encode(xdr::Encoder& out, const TargetChallenge& challenge);

@@ -1,5 +1,6 @@
 #include "dataserver/targets/remote_store.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@ namespace weft::ds {
 namespace {
 
 constexpr const char* kIdentityFile = "target";
+constexpr const char* kNotedFile = "target-state";
 constexpr std::chrono::seconds kLongestKeep{10};
 
 }  // namespace
@@ -27,14 +29,20 @@ RemoteStore::RemoteStore(Parts parts)
               .pool = parts_.pool,
               .random = parts_.random,
               .view = view_,
-              .same_store = [this](const Uuid& store,
-                                   std::uint64_t objects) { return same_store(store, objects); },
+              .noted =
+                  [this] {
+                    const MutexLock lock(mutex_);
+                    return noted_;
+                  },
+              .same_store = [this](const TargetStore& told) { return same_store(told); },
+              .greeted = [this](TargetLink& link, const TargetStore& told) { note(link, told); },
               .dial_rdma = parts_.dial_rdma,
               .left = [this] { bypass_.retire_all(); }} {}
 
 Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
   std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
   if (auto loaded = store->load_identity(); !loaded) return pass(loaded);
+  if (auto loaded = store->load_noted(); !loaded) return pass(loaded);
   for (IoRing* ring : store->parts_.rings) {
     auto link = std::make_shared<TargetLink>(ring->context(), ring->index(), store->config_);
     store->links_.push_back(link);
@@ -79,17 +87,29 @@ Result<> RemoteStore::load_identity() {
   return {};
 }
 
+Result<> RemoteStore::load_noted() {
+  auto noted = read_state(parts_.folder, kNotedFile);
+  if (!noted) return pass(noted);
+  const MutexLock lock(mutex_);
+  noted_ = *noted;
+  generation_ = noted->generation;
+  return {};
+}
+
 // Once in the life of a data server or target: this connection waits for the disk, and others that
 // ask which store it is wait for this one. Who only looks at it does not.
 Result<> RemoteStore::keep(const Uuid& store) {
   keeping_ = true;
   mutex_.unlock();
   const std::string text = to_string(store) + "\n";
-  auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+  auto kept = remove_file(parts_.folder, kNotedFile);  // first: it is of the store before
+  if (kept) kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
   mutex_.lock();
   keeping_ = false;
   kept_.notify_all();
-  if (kept) store_ = store;
+  if (!kept) return kept;
+  store_ = store;
+  noted_ = {};
   return kept;
 }
 
@@ -100,12 +120,13 @@ Result<> RemoteStore::await_kept() {
   return fail(Errc::kBusy, "the disk of the data server's own folder does not answer");
 }
 
-Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
+Result<> RemoteStore::same_store(const TargetStore& told) {
+  const Uuid& store = told.store;
   const MutexLock lock(mutex_);
   if (auto known = await_kept(); !known) return known;
   if (store_ == store) {
     offered_ = {};
-    return {};
+    return not_rolled_back(told);
   }
   if (parts_.may_be) {
     if (auto may = parts_.may_be(store); !may) return may;
@@ -115,12 +136,77 @@ Result<> RemoteStore::same_store(const Uuid& store, std::uint64_t objects) {
                            to_string(store_) + ", which has the data of this data server";
   if (!parts_.replaceable) return fail(Errc::kStale, what);
   offered_ = {};
-  if (objects != 0) {
+  if (told.objects != 0) {
     return fail(Errc::kStale, what + ", and cannot take its place: it has " +
-                                  std::to_string(objects) + " objects of its own");
+                                  std::to_string(told.objects) + " objects of its own");
   }
   offered_ = store;
   return fail(Errc::kStale, what + ": it is new and empty");
+}
+
+// A later state than expected: this process, or one before, was not told that it had been noted. Of
+// two that are different and equally old one is of a copy.
+Result<> RemoteStore::not_rolled_back(const TargetStore& told) {
+  if (!told.noted) return {};
+  generation_ = std::max(generation_, told.noted->generation);
+  rolled_back_ = *told.noted != told.expected && told.noted->generation <= told.expected.generation;
+  if (!rolled_back_) return {};
+  return fail(Errc::kStale,
+              fmt::format("the target's store {} was rolled back, or is an old copy (state {}, {} "
+                          "was noted last){}",
+                          to_string(told.store), told.noted->generation, told.expected.generation,
+                          parts_.replaceable ? ": remove it, and the group builds it anew" : ""));
+}
+
+void RemoteStore::note(TargetLink& link, const TargetStore& told) {
+  StoreState next{.boot = parts_.random.u64()};
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(noted_for_, told.instance) == told.instance) return;
+    next.generation = ++generation_;
+  }
+  link.call({.op = TargetOp::kNote, .offset = next.generation, .size = next.boot}, {},
+            [this, next](const Result<TargetLink::Answer>& answer) {
+              if (auto kept = noted(next, answer); !kept && !(kept.error() == Errc::kClosed)) {
+                spdlog::warn("event=target_not_noted target={} why=\"{}\"",
+                             to_string(parts_.address), kept.error().describe());
+              }
+            });
+}
+
+// The target first, and then the file: what the file has, the target has. This thread waits for the
+// disk, once when the target or this process has begun anew.
+Result<> RemoteStore::noted(const StoreState& state, const Result<TargetLink::Answer>& answer) {
+  Result<> kept;
+  if (!answer) kept = std::unexpected(answer.error());
+  MutexLock lock(mutex_);
+  if (kept) kept = await_kept();
+  if (kept && noted_.generation >= state.generation) return {};  // by another connection
+  if (kept) {
+    keeping_ = true;
+    lock.unlock();
+    kept = write_state(parts_.folder, state, kNotedFile);
+    lock.lock();
+    keeping_ = false;
+    kept_.notify_all();
+  }
+  if (kept) noted_ = state;
+  if (!kept) noted_for_.reset();  // with the next connection
+  return kept;
+}
+
+bool RemoteStore::rolled_back() const {
+  const MutexLock lock(mutex_);
+  return rolled_back_;
+}
+
+Result<> RemoteStore::take_rolled_back() {
+  const MutexLock lock(mutex_);
+  if (auto known = await_kept(); !known) return known;
+  if (auto removed = remove_file(parts_.folder, kNotedFile); !removed) return removed;
+  noted_ = {};
+  rolled_back_ = false;
+  return {};
 }
 
 bool RemoteStore::offered() const {

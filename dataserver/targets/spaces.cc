@@ -28,7 +28,8 @@ OpenSpace Spaces::Space::get() const {
   return {.store = top,
           .files = top == store.get() ? store.get() : nullptr,
           .uuid = store->identity().uuid,
-          .checked = summed != nullptr};
+          .checked = summed != nullptr,
+          .noted = noted};
 }
 
 void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
@@ -38,6 +39,31 @@ void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
     ring->post(
         [store = std::move(store), done = std::move(done)]() mutable { done(std::move(store)); });
   });
+}
+
+void Spaces::note(const Uuid& space, const StoreState& state, Store::Done<void> done) {
+  IoRing* ring = IoRing::current();
+  boost::asio::post(worker_, [this, space, state, ring, done = std::move(done)]() mutable {
+    auto noted = write_note(space, state);
+    ring->post(
+        [noted = std::move(noted), done = std::move(done)]() mutable { done(std::move(noted)); });
+  });
+}
+
+Result<> Spaces::write_note(const Uuid& space, const StoreState& state) {
+  MutexLock lock(mutex_);
+  const auto found = stores_.find(space);
+  if (found == stores_.end()) return fail(Errc::kNotFound, "no such space");
+  Space& one = found->second;         // open until close(), which waits for the worker
+  if (state == one.noted) return {};  // asked again, over another connection
+  if (state.generation <= one.noted.generation) {
+    return fail(Errc::kInvalid, "a state that is not newer than that noted last");
+  }
+  lock.unlock();  // over the write: nobody else changes it
+  if (auto written = write_state(one.store->directory().root(), state); !written) return written;
+  lock.lock();
+  one.noted = state;
+  return {};
 }
 
 Result<OpenSpace> Spaces::open(const Uuid& space, IoRing& ring) {
@@ -64,7 +90,13 @@ Result<Spaces::Space> Spaces::make(const Uuid& space, IoRing& ring) {
   if (!store) return pass(store);
   StoreDirectory& directory = (*store)->directory();
   spdlog::info("event=space_open space={} clean={}", to_string(space), directory.was_clean());
-  Space opened{.store = std::move(*store), .emulated = {}, .summed = {}, .cached = {}};
+  auto noted = read_state(directory.root());
+  if (!noted) {
+    static_cast<void>((*store)->close());
+    return pass(noted);
+  }
+  Space opened{
+      .store = std::move(*store), .emulated = {}, .summed = {}, .cached = {}, .noted = *noted};
   if (disk_ != nullptr) {
     opened.emulated = std::make_unique<EmulatedStore>(*opened.store, *disk_, system_clock());
   }

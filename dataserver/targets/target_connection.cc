@@ -168,6 +168,7 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
                               space.error().describe());
     return finish_with({.op = TargetOp::kHello}, std::move(space.error()));
   }
+  space_ = hello.space;
   store_ = space->store;
   files_ = space->files;
   checked_ = space->checked;
@@ -175,6 +176,8 @@ void TargetServer::Connection::found_space(const TargetHello& hello,
   // One whose disk fails is not taken for empty, nor one whose objects are not all counted yet.
   const auto usage = store_->usage();
   response.objects = usage ? std::max<std::uint64_t>(usage->objects, usage->counted ? 0 : 1) : 1;
+  response.instance = shared_->instance;
+  response.noted = space->noted;
   response.proof = welcome_proof(target_key(key), nonce_, hello, response.store);
   spdlog::info("event=data_server peer={} space={} link={} version={}", channel_->peer(),
                to_string(hello.space), hello.link, version_);
@@ -266,6 +269,9 @@ void TargetServer::Connection::dispatch(Arrival arrival) {
           {.op = request.op, .tag = request.tag, .keys = shared_->parts.keys->now().fingerprints});
     case TargetOp::kAbout:
       return finish({.op = request.op, .tag = request.tag, .about = shared_->parts.about()});
+    case TargetOp::kNote:
+      return shared_->parts.spaces.note(space_, {request.offset, request.size},
+                                        answer<void>(request, nothing));
     case TargetOp::kHello: break;  // never comes here
   }
 }

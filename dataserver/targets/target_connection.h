@@ -16,7 +16,7 @@
 namespace weft::ds {
 
 struct TargetServer::Shared {
-  explicit Shared(Parts from) : parts(std::move(from)) {}
+  explicit Shared(Parts from) : parts(std::move(from)), instance(parts.random.u64()) {}
 
   // Closes every connection that `by`, which says `hello` and has `key`, replaces; then(), on any
   // thread, when none of them has an operation left.
@@ -28,6 +28,7 @@ struct TargetServer::Shared {
   [[nodiscard]] std::vector<std::shared_ptr<Connection>> all();
 
   const Parts parts;
+  const std::uint64_t instance;  // of this process
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> reads{0};
   std::atomic<std::uint64_t> writes{0};
@@ -115,6 +116,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
   const std::shared_ptr<Shared> shared_;
   std::shared_ptr<rpc::Channel> channel_;
   Nonce nonce_{};
+  Uuid space_{};
   Store* store_ = nullptr;      // of the space, once welcome
   FileStore* files_ = nullptr;  // likewise, if objects may be read and written past it
   bool checked_ = false;        // the space keeps checksums

@@ -235,6 +235,7 @@ void TargetLink::on_challenge(const Buffer& record) {
   config_.random.fill(hello_.nonce);
   key_ = target_key(config_.keys->first());
   hello_.proof = hello_proof(key_, challenge_, hello_);
+  expected_ = config_.noted();
   rpc::Message message;
   encode(message.bytes(), TargetRequest{.op = TargetOp::kHello, .tag = offer(), .hello = hello_});
   channel_->send(std::move(message));
@@ -247,8 +248,13 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   }
   const auto version = chosen_version(response.tag);
   if (!version) return drop(version.error());
-  if (auto same = config_.same_store(response.store, response.objects); !same)
-    return drop(same.error());
+  const bool notes = *version >= kTargetVersionWithNote;
+  const TargetStore store{.store = response.store,
+                          .objects = response.objects,
+                          .instance = response.instance,
+                          .expected = expected_,
+                          .noted = notes ? std::optional(response.noted) : std::nullopt};
+  if (auto same = config_.same_store(store); !same) return drop(same.error());
   state_ = State::kReady;
   version_ = *version;
   config_.view.version = version_;
@@ -264,6 +270,7 @@ void TargetLink::on_welcome(const TargetResponse& response) {
   pings_ = 0;
   ping();
   transmit_waiting();
+  if (notes) config_.greeted(*this, store);
 }
 
 // In the order they came. What is sent may complete calls, but only of its own tag.
@@ -341,7 +348,8 @@ void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done
   if (calls_.size() >= config_.options.max_calls) {
     return done(fail(Errc::kBusy, "too many calls wait for the target"));
   }
-  const bool syncs = request.op == TargetOp::kCommit || request.stability != Stability::kUnstable;
+  const bool syncs = request.op == TargetOp::kCommit || request.op == TargetOp::kNote ||
+                     request.stability != Stability::kUnstable;
   const std::uint64_t tag = next_tag_++;
   request.tag = tag;
   Call& call = calls_[tag];

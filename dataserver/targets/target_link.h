@@ -132,6 +132,15 @@ struct TargetView {
 
 using rpc::DialRdma;
 
+// What a target said of its store when it greeted.
+struct TargetStore {
+  Uuid store{};
+  std::uint64_t objects = 0;
+  std::uint64_t instance = 0;       // of the target, if it tells what it has noted
+  StoreState expected;              // it had noted this, or a later one, when it was asked
+  std::optional<StoreState> noted;  // that it has noted; nullopt: its version does not tell
+};
+
 class TargetLink : public std::enable_shared_from_this<TargetLink> {
  public:
   struct Config {
@@ -143,9 +152,12 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
     BufferPool& pool;
     Random& random;
     TargetView& view;
-    // Whether this is the store it was last time; called with what a target says it is,
-    // and has.
-    std::function<Result<>(const Uuid& store, std::uint64_t objects)> same_store;
+    // What the target is sure to have noted at this moment.
+    std::function<StoreState()> noted;
+    // Whether this is the store it was last time; called with what a target says it is and has.
+    std::function<Result<>(const TargetStore& store)> same_store;
+    // A connection is ready whose target keeps notes (version 10).
+    std::function<void(TargetLink& link, const TargetStore& store)> greeted;
     DialRdma dial_rdma;  // none: TCP is taken
     // A connection ended: what the target handed over may be of a store that is gone.
     std::function<void()> left;
@@ -232,6 +244,7 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   Nonce challenge_{};
   rpc::peer::Key key_{};  // target_key() of the one that this connection proves to have
   TargetHello hello_;
+  StoreState expected_;  // Config::noted() when the Hello was sent
   bool challenged_ = false;
   std::uint32_t version_ = 0;  // of the protocol, of this connection once it is ready
   std::uint64_t next_tag_ = 1;

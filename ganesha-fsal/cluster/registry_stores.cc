@@ -40,7 +40,10 @@ std::string mismatch_text(const ServerRecord& record, const control::StoreState&
   if (state.generation > accepted.generation) {
     return store + " is newer than the metadata store, which was rolled back " + generations;
   }
-  return store + " is not the one in use: a copy of it served in its place " + generations;
+  return store +
+         " is not the one in use: a copy of it served in its place, or its target was rolled "
+         "back " +
+         generations;
 }
 
 }  // namespace

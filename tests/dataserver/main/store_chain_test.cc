@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "dataserver/main/group_chain.h"
+#include "dataserver/store/disk.h"
+#include "dataserver/store/state_file.h"
 #include "dataserver/targets/target.h"
 #include "tests/dataserver/main/fake_mds.h"
 
@@ -156,6 +158,63 @@ TEST_CASE("a data server joins its cluster when its target has said how much roo
   CHECK(mds.registrations[0].space.capacity_bytes > 0);
 }
 
+// Until its target has noted a state, later than `before`.
+void wait_noted(const ServerRig& rig, DataServer& server, std::uint64_t before) {
+  const auto folder = open_directory(rig.config.store.path).value();
+  for (int i = 0; i < 500; ++i) {
+    REQUIRE(server.tick());
+    if (read_state(folder.get(), "target-state").value().generation > before) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  FAIL("nothing noted");
+}
+
+TEST_CASE("a data server whose target was rolled back registers with a state that is reviewed") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  TargetOf of(rig);
+  rig.config.target = TargetAddress{.path = of.config.socket};
+  const std::string objects = of.config.store.path;
+  const auto registered = [&](std::size_t which) {
+    const std::lock_guard lock(mds.mutex());
+    return mds.registrations.at(which).state;
+  };
+  {
+    const auto server = test::start_registered(rig, mds);
+    wait_noted(rig, *server, 0);
+    REQUIRE(server->stop());
+  }
+  of.target.reset();
+  std::filesystem::copy(objects, objects + ".old", std::filesystem::copy_options::recursive);
+  of.start();
+  auto server = test::start_registered(rig, mds);
+  wait_noted(rig, *server, 1);
+  CHECK(registered(1).generation == 1);
+  const bool goes_on = GENERATE(true, false);
+  if (!goes_on) REQUIRE(server->stop());
+  of.target.reset();
+  std::filesystem::remove_all(objects);
+  std::filesystem::rename(objects + ".old", objects);
+  of.start();
+  if (goes_on) {
+    Result<> ticked;
+    for (int i = 0; i < 500 && ticked; ++i) {
+      ticked = server->tick();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    REQUIRE(ticked.error() == Errc::kStale);
+    static_cast<void>(server->stop());
+  }
+  // The state that it had was accepted. This one was not, and is one only for once.
+  server.reset();
+  server = test::start_registered(rig, mds);
+  CHECK(registered(2).generation == 2);
+  CHECK(registered(2).boot != mds.registrations.at(1).boot);
+  server.reset();
+  server = test::start_registered(rig, mds);
+  CHECK(registered(3) == rpc::control::StoreState{3, mds.registrations.at(2).boot});
+}
+
 TEST_CASE("a data server over a parity group goes on without one of its targets") {
   ServerRig rig;
   std::vector<std::unique_ptr<Target>> targets;
@@ -189,6 +248,44 @@ TEST_CASE("a data server over a parity group goes on without one of its targets"
   auto expected = bytes;
   expected.replace(95, 5, "hello");
   CHECK(client.read(handle, 5, 800'000).text == expected);
+}
+
+TEST_CASE("a member of a parity group that was rolled back is not read") {
+  ServerRig rig;
+  std::vector<std::unique_ptr<TargetOf>> targets;
+  for (int i = 0; i < 3; ++i) {
+    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
+    rig.config.parity.push_back({.path = targets.back()->config.socket});
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  const auto handle = rig.handle();
+  const std::string objects = targets[1]->config.store.path;
+  const auto folder = rig.config.store.path + "/member-1";
+  const auto write = [&](const std::string& bytes, std::uint64_t noted_before) {
+    const auto server = rig.start();
+    DsClient client(server->ports().at(0));
+    rpc::nfs4::WriteOk ok;
+    REQUIRE(client.write(handle, 0, bytes, &ok) == Status::NFS4_OK);
+    CHECK(client.commit(handle) == ok.verifier);
+    const auto member = open_directory(folder).value();
+    for (int i = 0; i < 500; ++i) {
+      if (read_state(member.get(), "target-state").value().generation > noted_before) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    CHECK(server->stop());
+  };
+  write(std::string(700'000, 'o'), 0);
+  targets[1]->target.reset();
+  std::filesystem::copy(objects, objects + ".old", std::filesystem::copy_options::recursive);
+  targets[1]->start();
+  write(std::string(700'000, 'n'), 1);
+  targets[1]->target.reset();
+  std::filesystem::remove_all(objects);
+  std::filesystem::rename(objects + ".old", objects);
+  targets[1]->start();
+  const auto server = rig.start();
+  DsClient client(server->ports().at(0));
+  CHECK(client.read(handle, 0, 700'000).text == std::string(700'000, 'n'));
 }
 
 TEST_CASE("no two members of a group are one store") {

@@ -119,7 +119,7 @@ TEST_CASE("what makes no sense is refused") {
   bad.lent = true;
   CHECK(refused(bad));
   bad = request(TargetOp::kStat);
-  bad.op = static_cast<TargetOp>(15);
+  bad.op = static_cast<TargetOp>(16);
   CHECK(refused(bad));
   bad.op = static_cast<TargetOp>(0);
   CHECK(refused(bad));

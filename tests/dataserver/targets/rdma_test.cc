@@ -55,6 +55,7 @@ class ByDevice {
   void close(RemoteRunner& runner) {
     runner.remote().close();
     runner.run_for(50ms);
+    CHECK(runner.eventually([&] { return counts().running == 0; }));
     CHECK(pool_.in_use_bytes() == 0);
     CHECK(spaces_.close());
   }

@@ -18,8 +18,8 @@ using test::RemoteRunner;
 using test::TargetRig;
 
 constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
-constexpr TargetVersions kNext{.least = 9, .most = 10};
-constexpr TargetVersions kAfterNext{.least = 10, .most = 11};
+constexpr TargetVersions kNext{.least = 10, .most = 11};
+constexpr TargetVersions kAfterNext{.least = 11, .most = 12};
 
 std::vector<std::byte> challenge_of(std::uint32_t version) {
   xdr::Encoder out;
@@ -28,9 +28,9 @@ std::vector<std::byte> challenge_of(std::uint32_t version) {
 }
 
 TEST_CASE("versions: two sides go on with the newest that both speak") {
-  CHECK(choose_version(offer()).value() == 9);
-  CHECK(choose_version(offer(kNext)).value() == 9);
-  CHECK(choose_version(offer(), kNext).value() == 9);
+  CHECK(choose_version(offer()).value() == 10);
+  CHECK(choose_version(offer(kNext)).value() == 10);
+  CHECK(choose_version(offer(), kNext).value() == 10);
   CHECK(choose_version(offer({.least = 6, .most = 7})).value() == 7);
   CHECK(choose_version(offer({.least = 6, .most = 6})).value() == 6);
   CHECK(choose_version(0).value() == 6);  // a data server of version 6 says nothing of versions
@@ -38,30 +38,31 @@ TEST_CASE("versions: two sides go on with the newest that both speak") {
   CHECK(chosen_version(7).value() == 7);
   CHECK(chosen_version(8).value() == 8);
   CHECK(chosen_version(9).value() == 9);
+  CHECK(chosen_version(10).value() == 10);
   CHECK(decode_challenge(challenge_of(6)));
-  CHECK(decode_challenge(challenge_of(9)));
+  CHECK(decode_challenge(challenge_of(10)));
 }
 
 TEST_CASE("versions: of two with none in common one is told which program is too old") {
   const auto newer = choose_version(offer(kAfterNext));
   CHECK(newer.error() == Errc::kNotSupported);
   CHECK(newer.error().text ==
-        "weft-ds speaks version 10 to 11 of the target protocol there, weft-target 6 to 9 here: "
+        "weft-ds speaks version 11 to 12 of the target protocol there, weft-target 6 to 10 here: "
         "weft-target is to be upgraded");
   CHECK(choose_version(0, kNext).error().text ==
-        "weft-ds speaks version 6 of the target protocol there, weft-target 9 to 10 here: weft-ds "
+        "weft-ds speaks version 6 of the target protocol there, weft-target 10 to 11 here: weft-ds "
         "is to be upgraded");
   CHECK(chosen_version(0, kNext).error().text ==
-        "weft-target speaks version 6 of the target protocol there, weft-ds 9 to 10 here: "
+        "weft-target speaks version 6 of the target protocol there, weft-ds 10 to 11 here: "
         "weft-target is to be upgraded");
-  const auto later = decode_challenge(challenge_of(10));
+  const auto later = decode_challenge(challenge_of(11));
   CHECK(later.error() == Errc::kNotSupported);
   CHECK(
       later.error().text ==
-      "weft-target speaks version 10 and later of the target protocol there, weft-ds 6 to 9 here: "
+      "weft-target speaks version 11 and later of the target protocol there, weft-ds 6 to 10 here: "
       "weft-ds is to be upgraded");
   CHECK(decode_challenge(challenge_of(5)).error().text ==
-        "weft-target speaks version 5 of the target protocol there, weft-ds 6 to 9 here: "
+        "weft-target speaks version 5 of the target protocol there, weft-ds 6 to 10 here: "
         "weft-target is to be upgraded");
 }
 
@@ -69,7 +70,7 @@ TEST_CASE("versions: what makes no sense is refused") {
   CHECK(choose_version(77).error() == Errc::kProtocol);                              // to 0
   CHECK(choose_version(std::uint64_t{7} << 32).error() == Errc::kProtocol);          // from 0
   CHECK(choose_version(offer({.least = 7, .most = 6})).error() == Errc::kProtocol);  // backwards
-  CHECK(chosen_version(10).error() == Errc::kProtocol);                              // not offered
+  CHECK(chosen_version(11).error() == Errc::kProtocol);                              // not offered
   CHECK(chosen_version(std::uint64_t{7} << 32 | 6).error() == Errc::kProtocol);      // our own
 }
 
@@ -210,7 +211,7 @@ TEST_CASE("versions: a data server of a version to come is told, and nothing is 
   CHECK(target->counts().refused == 1);
 }
 
-// A target of version 6, 7 or 8, for one connection: it answers what comes until that ends.
+// A target of version 6 to 9, for one connection: it answers what comes until that ends.
 class OldTarget {
  public:
   explicit OldTarget(std::uint32_t version)
@@ -276,8 +277,9 @@ class OldTarget {
     out.u64(tag);
     out.u32(0);
     out.u64(12);
-    if (op == 13) out.u32(0);                               // KEYS: none
-    for (int i = 0; op != 13 && i < 3; ++i) out.u64(1000);  // of USAGE and of STAT
+    if (op == 13) out.u32(0);                              // KEYS: none
+    if (op == 14) out.u64(0);                              // ABOUT: nothing
+    for (int i = 0; op < 13 && i < 3; ++i) out.u64(1000);  // of USAGE and of STAT
     connection.send(out.bytes());
   }
 
@@ -288,19 +290,19 @@ class OldTarget {
   std::thread thread_;
 };
 
-TEST_CASE("versions: a target of version 6, 7 or 8 works with this data server") {
+TEST_CASE("versions: a target of version 6 to 9 works with this data server") {
   const TargetRig rig;
-  const auto version = GENERATE(6U, 7U, 8U);
+  const auto version = GENERATE(6U, 7U, 8U, 9U);
   const OldTarget target(version);
   RemoteRunner runner(rig, target.address());
   CHECK(runner.stat(kObject).value().size == 1000);
   CHECK(runner.eventually([&] { return runner.remote().usage().has_value(); }));
   runner.run_for(1500ms);  // it goes on asking
   CHECK(runner.view().connections == 1);
-  CHECK(target.newest_op() <= (version == 8 ? 13 : 12));
-  CHECK(runner.remote().keys().error() ==
-        (version == 8 ? Errc::kUnreachable : Errc::kNotSupported));
-  CHECK(runner.remote().about().error() == Errc::kNotSupported);
+  CHECK(target.newest_op() <= (version < 8 ? 12 : version + 5));
+  CHECK(runner.remote().keys().error() == (version < 8 ? Errc::kNotSupported : Errc::kUnreachable));
+  CHECK(runner.remote().about().error() ==
+        (version < 9 ? Errc::kNotSupported : Errc::kUnreachable));
 }
 
 }  // namespace

@@ -1,0 +1,183 @@
+// Targets whose stores come back in an earlier state.
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+
+#include "dataserver/store/state_file.h"
+#include "tests/dataserver/targets/target_rig.h"
+
+namespace weft::ds {
+namespace {
+
+using namespace std::chrono_literals;
+using test::RemoteRunner;
+using test::TargetRig;
+
+constexpr layout::ObjectId kObject{.fileid = 1, .generation = 1};
+
+LinkOptions impatient() {
+  LinkOptions options = test::quick_link();
+  options.patience = 300ms;
+  return options;
+}
+
+struct Rig : TargetRig {
+  // What was noted last, as the data server knows.
+  [[nodiscard]] StoreState noted() const {
+    const auto at = open_directory(folder.path() + "/ds").value();
+    return read_state(at.get(), "target-state").value();
+  }
+  bool wait_noted(RemoteRunner& runner, const StoreState& before) const {
+    return runner.eventually([&] { return noted().generation > before.generation; });
+  }
+  void save() const {
+    std::filesystem::copy(objects(), saved(), std::filesystem::copy_options::recursive);
+  }
+  void roll_back() const {
+    std::filesystem::remove_all(objects());
+    std::filesystem::copy(saved(), objects(), std::filesystem::copy_options::recursive);
+  }
+  // Of the only space.
+  [[nodiscard]] std::string state_file() const {
+    return std::filesystem::directory_iterator(objects())->path().string() + "/state";
+  }
+  [[nodiscard]] std::string objects() const { return folder.path() + "/objects"; }
+  [[nodiscard]] std::string saved() const { return folder.path() + "/saved"; }
+};
+
+TEST_CASE("rolled back: a target is refused until it is taken as it is") {
+  const Rig rig;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "old"));
+    REQUIRE(rig.wait_noted(runner, {}));
+  }
+  rig.save();
+  const StoreState before = rig.noted();
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "new"));
+    REQUIRE(rig.wait_noted(runner, before));
+    CHECK_FALSE(runner.remote().rolled_back());
+  }
+  rig.roll_back();
+  const auto target = rig.start();
+  RemoteRunner runner(rig, rig.local(), impatient());
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kTimedOut);
+  CHECK(runner.view().connected == 0);
+  REQUIRE(runner.remote().rolled_back());
+  REQUIRE(runner.remote().take_rolled_back());
+  CHECK_FALSE(runner.remote().rolled_back());
+  CHECK(runner.text(kObject, 0, 10) == "old");
+  CHECK(rig.wait_noted(runner, before));
+}
+
+TEST_CASE("rolled back: a target is refused while its data server goes on") {
+  const Rig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  REQUIRE(runner.write(kObject, 0, "old"));
+  REQUIRE(rig.wait_noted(runner, {}));
+  target.reset();
+  rig.save();
+  const StoreState before = rig.noted();
+  target = rig.start();
+  REQUIRE(runner.write(kObject, 0, "new"));
+  REQUIRE(rig.wait_noted(runner, before));  // each time that the target has begun anew
+  target.reset();
+  rig.roll_back();
+  target = rig.start();
+  CHECK(runner.eventually([&] { return runner.remote().rolled_back(); }));
+  CHECK(runner.view().connected == 0);
+}
+
+TEST_CASE("rolled back: a copy that another data server has noted a state at is refused") {
+  const Rig rig;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "x"));
+    REQUIRE(rig.wait_noted(runner, {}));
+  }
+  StoreState other = rig.noted();
+  other.boot ^= 1;
+  const auto slot = encode_state(other);
+  std::fstream file(rig.state_file(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(other.generation % 2 * kStateSlotBytes));
+  file.write(reinterpret_cast<const char*>(slot.data()), slot.size());
+  file.close();
+  const auto target = rig.start();
+  RemoteRunner runner(rig, rig.local(), impatient());
+  CHECK(runner.read(kObject, 0, 10).error() == Errc::kTimedOut);
+  CHECK(runner.remote().rolled_back());
+}
+
+TEST_CASE("rolled back: what both have, what only the target was told, or none yet is no sign") {
+  const Rig rig;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "x"));
+    REQUIRE(rig.wait_noted(runner, {}));
+  }
+  StoreState before = rig.noted();
+  const std::string file = rig.folder.path() + "/ds/target-state";
+  const std::string kept = rig.folder.path() + "/kept";
+  SECTION("a data server that died before it had noted it") {
+    std::filesystem::copy(file, kept);
+    {
+      const auto target = rig.start();
+      RemoteRunner runner(rig, rig.local());
+      CHECK(runner.text(kObject, 0, 10) == "x");
+      REQUIRE(rig.wait_noted(runner, before));
+    }
+    std::filesystem::rename(kept, file);
+  }
+  SECTION("a data server that knew no notes") {
+    std::filesystem::remove(file);
+    before = {};
+  }
+  SECTION("nothing between") {}
+  const auto target = rig.start();
+  RemoteRunner runner(rig, rig.local());
+  CHECK(runner.text(kObject, 0, 10) == "x");
+  CHECK(rig.wait_noted(runner, before));
+  CHECK_FALSE(runner.remote().rolled_back());
+}
+
+TEST_CASE("rolled back: a new store in a member's place has nothing noted") {
+  const Rig rig;
+  {
+    const auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    REQUIRE(runner.write(kObject, 0, "x"));
+    REQUIRE(rig.wait_noted(runner, {}));
+  }
+  std::filesystem::remove_all(rig.objects());
+  const auto target = rig.start();
+  RemoteRunner runner(rig, rig.local(), impatient(), 1, 'a', true);
+  REQUIRE(runner.eventually([&] { return runner.remote().offered(); }));
+  CHECK_FALSE(runner.remote().rolled_back());
+  REQUIRE(runner.remote().accept());
+  REQUIRE(runner.eventually([&] { return runner.write(kObject, 0, "anew").has_value(); }));
+  CHECK(rig.wait_noted(runner, {}));
+}
+
+TEST_CASE("rolled back: connections that are made while a state is noted are taken") {
+  const Rig rig;
+  auto target = rig.start();
+  RemoteRunner runner(rig, rig.local(), impatient(), 1, 'a', false, 64, 4);
+  StoreState before;
+  for (int round = 0; round < 10; ++round) {
+    REQUIRE(rig.wait_noted(runner, before));
+    before = rig.noted();
+    CHECK_FALSE(runner.remote().rolled_back());
+    target.reset();
+    target = rig.start();
+  }
+  CHECK(runner.eventually([&] { return runner.view().connected == 4; }));
+}
+
+}  // namespace
+}  // namespace weft::ds
