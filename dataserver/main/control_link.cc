@@ -288,9 +288,11 @@ bool ControlLink::all_over() {
 }
 
 control::Register ControlLink::registration() {
-  const auto [identity, state] = [this] {
+  const bool rolled_back = parts_.chain.rolled_back();
+  const auto [identity, state] = [&] {
     const MutexLock lock(mutex_);
-    return std::pair(identity_, state_);
+    told_rolled_back_ = rolled_back;
+    return std::pair(identity_, state_to_tell(rolled_back));
   }();
   const DsConfig& config = parts_.config;
   Told told = parts_.told();
@@ -304,34 +306,36 @@ control::Register ControlLink::registration() {
           .addresses = std::move(told.tcp),
           .space = to_space(look().usage),
           .local = local_endpoint(config),
-          .state = {state.generation, state.boot},
+          .state = state,
           .rdma = std::move(told.rdma),
           .networks = std::move(told.networks)};
+}
+
+// A target that was rolled back makes the store one that was never accepted, as a copy of it is
+// that served in its place: it is reviewed. Nothing of that is durable before it has been accepted,
+// so that the newer store may come back to the target.
+control::StoreState ControlLink::state_to_tell(bool rolled_back) const {
+  if (!rolled_back || state_.generation == 0) return {state_.generation, state_.boot};
+  return {state_.generation, ~parts_.boot};
 }
 
 // On the worker, as join(). Until the state is durable the metadata server takes both it and the
 // one before; the first heartbeat tells that it is.
 Result<> ControlLink::advance() {
   MutexLock lock(mutex_);
-  const control::StoreState now{state_.generation, state_.boot};
+  const bool rolled_back = told_rolled_back_;
+  const control::StoreState now = state_to_tell(rolled_back);
   lock.unlock();  // over the write: nobody else changes it
   const control::StoreState next = control::next_state(now, parts_.boot);
-  if (next == now) return {};
   const StoreState noted{next.generation, next.boot};
-  if (auto written = write_state(parts_.chain.directory().root(), noted); !written) return written;
-  lock.lock();
-  state_ = noted;
-  return {};
-}
-
-// As a copy of the store would be that served in its place. One that was never accepted has no
-// copies to be marked.
-Result<> ControlLink::disown_store(Random& random) {
-  const MutexLock lock(mutex_);  // nobody else wants it now
-  if (state_.generation == 0) return {};
-  const StoreState other{.generation = state_.generation, .boot = random.u64()};
-  if (auto written = write_state(parts_.chain.directory().root(), other); !written) return written;
-  state_ = other;
+  if (next != now) {
+    auto written = write_state(parts_.chain.directory().root(), noted);
+    if (!written) return written;
+    lock.lock();
+    state_ = noted;
+    lock.unlock();
+  }
+  parts_.chain.serve(rolled_back);
   return {};
 }
 

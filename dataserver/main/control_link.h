@@ -97,10 +97,6 @@ class ControlLink final : public rpc::control::ClientEvents,
   // As a fence of the metadata server's own client id.
   void fence_object(const layout::ObjectId& object, std::uint32_t epoch,
                     rpc::control::Done<void> done);
-  // The store is no state that was ever accepted: the metadata server reviews it, and marks its
-  // copies stale, before it is taken again (docs/protocol.md, "A store's history"). Before the
-  // first use(), or after stop(). Waits for the disk.
-  [[nodiscard]] Result<> disown_store(Random& random);
   // Talks to this metadata server from now on, and to no other.
   void use(const HostPort& mds);
   void stop();
@@ -189,6 +185,9 @@ class ControlLink final : public rpc::control::ClientEvents,
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
   [[nodiscard]] Result<> advance();
+  // What a registration says of the store.
+  [[nodiscard]] rpc::control::StoreState state_to_tell(bool rolled_back) const
+      WEFT_REQUIRES(mutex_);
   enum class Changes : std::uint8_t { kGoOn, kEnd };  // those that were asked for before
   [[nodiscard]] static bool concerns_changes(const std::vector<rpc::control::Fence>& fences);
   void fence(const std::vector<rpc::control::Fence>& fences, Changes changes, Answer<void> done);
@@ -234,6 +233,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   std::vector<Answer<void>> fences_answers_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
+  // That the last registration was of a store whose target was rolled back.
+  bool told_rolled_back_ WEFT_GUARDED_BY(mutex_) = false;
   ChangesUnderWay changes_;
   LogLimit late_log_;
   Dialer dialer_;

@@ -140,6 +140,7 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
   make_stall_watch();
   const std::uint64_t boot = system_random().u64();
   if (standalone) gate_->lease().never_ends();
+  if (standalone) chain_->serve(false);
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
     store_watch_ =
@@ -463,26 +464,20 @@ Result<> DataServer::check_memory() const {
                           lost >> 20));
 }
 
-// Until it has been reviewed, nothing is read or written there. Once it has joined, that takes a
-// new start: what this process has in memory is of the store as it was.
-Result<> DataServer::disown_rolled_back() {
-  if (control_ == nullptr || !chain_->rolled_back()) return {};
-  if (joining_) control_->stop();
-  // In this order: a process that dies in between finds it rolled back again.
-  auto disowned = control_->disown_store(system_random());
-  if (disowned) disowned = chain_->take_rolled_back();
-  if (!disowned) return disowned;
-  const char* const what = "the store of its target was rolled back, or is an old copy";
-  if (joining_) return fail(Errc::kStale, fmt::format("{}: a new start has it reviewed", what));
-  spdlog::error("event=store_rolled_back why=\"{}: it is reviewed before it is used\"", what);
-  return {};
+// What this process has in memory is of the store as it was: a new one registers with what it
+// finds.
+Result<> DataServer::check_target() const {
+  if (!chain_->refused()) return {};
+  return fail(Errc::kStale,
+              "the store of its target was rolled back, or is an old copy: a new start has it "
+              "reviewed");
 }
 
 Result<> DataServer::tick() {
   follow_keys();
   watch_disk();
   if (auto enough = check_memory(); !enough) return enough;
-  if (auto good = disown_rolled_back(); !good) return good;
+  if (auto good = check_target(); !good) return good;
   sessions_->expire();
   if (give_up_ && chain_->give_up({.target = *give_up_})) give_up_.reset();
   if (control_ != nullptr && !joining_) {

@@ -103,7 +103,7 @@ class DataServer {
   void follow_keys();
   void watch_disk();
   [[nodiscard]] Result<> check_memory() const;
-  [[nodiscard]] Result<> disown_rolled_back();
+  [[nodiscard]] Result<> check_target() const;
 
   // In the order of construction; destroyed in the reverse.
   DsConfig config_;

@@ -63,10 +63,11 @@ class StoreChain {
   // Whether operations are to wait for a single target that is not there; a group's members are
   // never waited for as long.
   virtual void wait_for_target(bool /*wait*/) {}
-  // Whether its single target was found to have been rolled back, and is refused for that; and: it
-  // is taken as it is from now on, durably.
+  // Whether its single target was found to have been rolled back; and whether it is refused for
+  // that, as it is from serve() on. `as_it_is`: it is taken all the same.
   [[nodiscard]] virtual bool rolled_back() const { return false; }
-  [[nodiscard]] virtual Result<> take_rolled_back() { return {}; }
+  [[nodiscard]] virtual bool refused() const { return false; }
+  virtual void serve(bool /*as_it_is*/) {}
   // The folder store, if that is the only one.
   [[nodiscard]] virtual const FileStore* folder() const { return nullptr; }
 

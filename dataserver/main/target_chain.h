@@ -25,7 +25,8 @@ class TargetChain final : public StoreChain {
   [[nodiscard]] bool takes_pipes() const override { return remote_->takes_pipes(); }
   void wait_for_target(bool wait) override { remote_->wait_for_target(wait); }
   [[nodiscard]] bool rolled_back() const override { return remote_->rolled_back(); }
-  [[nodiscard]] Result<> take_rolled_back() override { return remote_->take_rolled_back(); }
+  [[nodiscard]] bool refused() const override { return remote_->refused(); }
+  void serve(bool as_it_is) override { remote_->serve(as_it_is); }
   [[nodiscard]] const TargetView* target() const override {
     return remote_ == nullptr ? nullptr : &remote_->view();
   }

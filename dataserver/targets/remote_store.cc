@@ -13,8 +13,9 @@ namespace weft::ds {
 namespace {
 
 constexpr const char* kIdentityFile = "target";
-constexpr const char* kNotedFile = "target-state";
 constexpr std::chrono::seconds kLongestKeep{10};
+
+std::string noted_file(const Uuid& store) { return "target-state-" + to_string(store); }
 
 }  // namespace
 
@@ -35,9 +36,11 @@ RemoteStore::RemoteStore(Parts parts)
                     return noted_;
                   },
               .same_store = [this](const TargetStore& told) { return same_store(told); },
-              .greeted = [this](TargetLink& link, const TargetStore& told) { note(link, told); },
+              .greeted = [this](TargetLink& link,
+                                const TargetStore& told) { note(link, told.instance); },
               .dial_rdma = parts_.dial_rdma,
-              .left = [this] { bypass_.retire_all(); }} {}
+              .left = [this] { bypass_.retire_all(); }},
+      serving_(parts_.replaceable) {}
 
 Result<std::unique_ptr<RemoteStore>> RemoteStore::open(Parts parts) {
   std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(parts)));
@@ -88,9 +91,10 @@ Result<> RemoteStore::load_identity() {
 }
 
 Result<> RemoteStore::load_noted() {
-  auto noted = read_state(parts_.folder, kNotedFile);
-  if (!noted) return pass(noted);
   const MutexLock lock(mutex_);
+  if (store_ == Uuid{}) return {};
+  auto noted = read_state(parts_.folder, noted_file(store_).c_str());
+  if (!noted) return pass(noted);
   noted_ = *noted;
   generation_ = noted->generation;
   return {};
@@ -100,10 +104,11 @@ Result<> RemoteStore::load_noted() {
 // ask which store it is wait for this one. Who only looks at it does not.
 Result<> RemoteStore::keep(const Uuid& store) {
   keeping_ = true;
+  const std::string before = noted_file(store_);
   mutex_.unlock();
   const std::string text = to_string(store) + "\n";
-  auto kept = remove_file(parts_.folder, kNotedFile);  // first: it is of the store before
-  if (kept) kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+  auto kept = replace_file(parts_.folder, kIdentityFile, std::as_bytes(std::span(text)));
+  if (kept) static_cast<void>(remove_file(parts_.folder, before.c_str()));
   mutex_.lock();
   keeping_ = false;
   kept_.notify_all();
@@ -145,24 +150,53 @@ Result<> RemoteStore::same_store(const TargetStore& told) {
 }
 
 // A later state than expected: this process, or one before, was not told that it had been noted. Of
-// two that are different and equally old one is of a copy.
+// two that are different and equally old one is of a copy. What was expected when the target was
+// asked may be of a store whose place it has taken meanwhile.
 Result<> RemoteStore::not_rolled_back(const TargetStore& told) {
   if (!told.noted) return {};
+  const StoreState& expected =
+      noted_.generation < told.expected.generation ? noted_ : told.expected;
   generation_ = std::max(generation_, told.noted->generation);
-  rolled_back_ = *told.noted != told.expected && told.noted->generation <= told.expected.generation;
-  if (!rolled_back_) return {};
+  const bool good = *told.noted == expected || told.noted->generation > expected.generation ||
+                    *told.noted == taken_;
+  rolled_back_ = !good;
+  if (good) return {};
+  old_ = told;
+  if (!serving_) return {};
   return fail(Errc::kStale,
               fmt::format("the target's store {} was rolled back, or is an old copy (state {}, {} "
-                          "was noted last){}",
-                          to_string(told.store), told.noted->generation, told.expected.generation,
-                          parts_.replaceable ? ": remove it, and the group builds it anew" : ""));
+                          "was noted last)",
+                          to_string(told.store), told.noted->generation, expected.generation));
 }
 
-void RemoteStore::note(TargetLink& link, const TargetStore& told) {
+bool RemoteStore::rolled_back() const {
+  const MutexLock lock(mutex_);
+  return rolled_back_;
+}
+
+bool RemoteStore::refused() const {
+  const MutexLock lock(mutex_);
+  return rolled_back_ && serving_;
+}
+
+void RemoteStore::serve(bool as_it_is) {
+  std::uint64_t instance = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(serving_, true) || !rolled_back_ || !as_it_is) return;
+    rolled_back_ = false;
+    taken_ = *old_.noted;
+    instance = old_.instance;
+  }
+  spdlog::warn("event=target_taken_as_it_is target={}", to_string(parts_.address));
+  parts_.rings.front()->post([this, link = links_.front(), instance] { note(*link, instance); });
+}
+
+void RemoteStore::note(TargetLink& link, std::uint64_t instance) {
   StoreState next{.boot = parts_.random.u64()};
   {
     const MutexLock lock(mutex_);
-    if (std::exchange(noted_for_, told.instance) == told.instance) return;
+    if (rolled_back_ || std::exchange(noted_for_, instance) == instance) return;
     next.generation = ++generation_;
   }
   link.call({.op = TargetOp::kNote, .offset = next.generation, .size = next.boot}, {},
@@ -184,8 +218,9 @@ Result<> RemoteStore::noted(const StoreState& state, const Result<TargetLink::An
   if (kept && noted_.generation >= state.generation) return {};  // by another connection
   if (kept) {
     keeping_ = true;
+    const std::string file = noted_file(store_);
     lock.unlock();
-    kept = write_state(parts_.folder, state, kNotedFile);
+    kept = write_state(parts_.folder, state, file.c_str());
     lock.lock();
     keeping_ = false;
     kept_.notify_all();
@@ -193,20 +228,6 @@ Result<> RemoteStore::noted(const StoreState& state, const Result<TargetLink::An
   if (kept) noted_ = state;
   if (!kept) noted_for_.reset();  // with the next connection
   return kept;
-}
-
-bool RemoteStore::rolled_back() const {
-  const MutexLock lock(mutex_);
-  return rolled_back_;
-}
-
-Result<> RemoteStore::take_rolled_back() {
-  const MutexLock lock(mutex_);
-  if (auto known = await_kept(); !known) return known;
-  if (auto removed = remove_file(parts_.folder, kNotedFile); !removed) return removed;
-  noted_ = {};
-  rolled_back_ = false;
-  return {};
 }
 
 bool RemoteStore::offered() const {

@@ -10,9 +10,10 @@
 // was wiped has a new identity and is refused: what it does not have must not read as holes. Where
 // others have it too (Parts::replaceable), an empty one is offered, and taken if accept() says so.
 //
-// Nor is one taken whose store was rolled back, as by a snapshot or an old copy: each time when the
-// target or this process has begun anew, a state is noted at the target (NOTE), and then in the
-// file `target-state` here. A target that knows only an earlier one has lost what came since.
+// Nor is one served whose store was rolled back, as by a snapshot or an old copy: each time when
+// the target or this process has begun anew, a state is noted at the target (NOTE), and then in the
+// file `target-state-UUID` here. A target that knows only an earlier one has lost what came since.
+// Until serve() that is only told, and nothing is changed; after it the target is refused.
 //
 // A target that is reached through shared memory, and keeps its objects in files that the page
 // cache serves, hands a descriptor of an object over with a READ's or WRITE's answer, if one is
@@ -68,10 +69,12 @@ class RemoteStore final : public Store {
   // What waits for the target fails (kTimedOut), now and until it is told true. Any thread.
   void wait_for_target(bool wait) { view_.awaited.store(wait, std::memory_order_relaxed); }
 
-  // Whether the target was found to have been rolled back, and is refused for that; and: it is
-  // taken as it is from now on, durably. Waits for the disk.
+  // Whether the target was found to have been rolled back; and whether it is refused for that.
   [[nodiscard]] bool rolled_back() const;
-  [[nodiscard]] Result<> take_rolled_back();
+  [[nodiscard]] bool refused() const;
+  // Clients are served from now on. If the target was rolled back it is taken as it is, if that is
+  // so; whoever says so sees to what it lacks. Only the first time counts.
+  void serve(bool as_it_is);
 
   // Ends every connection; what still waits fails.
   void close();
@@ -117,7 +120,7 @@ class RemoteStore final : public Store {
   [[nodiscard]] Result<> same_store(const TargetStore& told);
   [[nodiscard]] Result<> not_rolled_back(const TargetStore& told) WEFT_REQUIRES(mutex_);
   // Notes another state at the target, unless that was done since it began, and since this did.
-  void note(TargetLink& link, const TargetStore& told);
+  void note(TargetLink& link, std::uint64_t instance);
   [[nodiscard]] Result<> noted(const StoreState& state, const Result<TargetLink::Answer>& answer);
   // Notes durably that it is this store. Lets go of mutex_ meanwhile.
   [[nodiscard]] Result<> keep(const Uuid& store) WEFT_REQUIRES(mutex_);
@@ -143,11 +146,14 @@ class RemoteStore final : public Store {
   bool keeping_ WEFT_GUARDED_BY(mutex_) = false;          // somebody is in keep()
   Uuid store_ WEFT_GUARDED_BY(mutex_){};                  // the target's; zeros: none yet
   Uuid offered_ WEFT_GUARDED_BY(mutex_){};                // another that would take its place
-  StoreState noted_ WEFT_GUARDED_BY(mutex_);              // the file `target-state`
+  StoreState noted_ WEFT_GUARDED_BY(mutex_);              // the file `target-state-UUID`
   std::uint64_t generation_ WEFT_GUARDED_BY(mutex_) = 0;  // the greatest that was seen or asked for
   // The target's instance that was asked to note a state; nullopt: none, or it failed.
   std::optional<std::uint64_t> noted_for_ WEFT_GUARDED_BY(mutex_);
+  bool serving_ WEFT_GUARDED_BY(mutex_);
   bool rolled_back_ WEFT_GUARDED_BY(mutex_) = false;
+  TargetStore old_ WEFT_GUARDED_BY(mutex_);   // what that said
+  StoreState taken_ WEFT_GUARDED_BY(mutex_);  // the state of one that is taken as it is
   bool closed_ = false;
 };
 

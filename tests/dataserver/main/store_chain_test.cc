@@ -10,6 +10,7 @@
 #include "dataserver/store/state_file.h"
 #include "dataserver/targets/target.h"
 #include "tests/dataserver/main/fake_mds.h"
+#include "tests/dataserver/targets/target_rig.h"
 
 namespace weft::ds {
 namespace {
@@ -160,10 +161,9 @@ TEST_CASE("a data server joins its cluster when its target has said how much roo
 
 // Until its target has noted a state, later than `before`.
 void wait_noted(const ServerRig& rig, DataServer& server, std::uint64_t before) {
-  const auto folder = open_directory(rig.config.store.path).value();
   for (int i = 0; i < 500; ++i) {
     REQUIRE(server.tick());
-    if (read_state(folder.get(), "target-state").value().generation > before) return;
+    if (test::noted_target(rig.config.store.path).generation > before) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   FAIL("nothing noted");
@@ -205,8 +205,20 @@ TEST_CASE("a data server whose target was rolled back registers with a state tha
     REQUIRE(ticked.error() == Errc::kStale);
     static_cast<void>(server->stop());
   }
-  // The state that it had was accepted. This one was not, and is one only for once.
   server.reset();
+  // Nothing is noted of it before it has been accepted.
+  const auto folder = open_directory(rig.config.store.path).value();
+  const StoreState before = read_state(folder.get()).value();
+  rig.config.mds = {{"127.0.0.1", 1}};
+  server = std::move(DataServer::open(rig.config, std::nullopt).value());
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(server->tick());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(read_state(folder.get()).value() == before);
+  REQUIRE(server->stop());
+  server.reset();
+  // The state that it had was accepted. This one was not, and is one only for once.
   server = test::start_registered(rig, mds);
   CHECK(registered(2).generation == 2);
   CHECK(registered(2).boot != mds.registrations.at(1).boot);
@@ -267,9 +279,8 @@ TEST_CASE("a member of a parity group that was rolled back is not read") {
     rpc::nfs4::WriteOk ok;
     REQUIRE(client.write(handle, 0, bytes, &ok) == Status::NFS4_OK);
     CHECK(client.commit(handle) == ok.verifier);
-    const auto member = open_directory(folder).value();
     for (int i = 0; i < 500; ++i) {
-      if (read_state(member.get(), "target-state").value().generation > noted_before) break;
+      if (test::noted_target(folder).generation > noted_before) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     CHECK(server->stop());

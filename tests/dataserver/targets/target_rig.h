@@ -11,6 +11,7 @@
 #include <string>
 
 #include "dataserver/store/disk.h"
+#include "dataserver/store/state_file.h"
 #include "dataserver/targets/remote_store.h"
 #include "dataserver/targets/target.h"
 #include "rpc/base/shared_memory.h"
@@ -48,6 +49,19 @@ struct TargetRig {
   [[nodiscard]] ds::TargetAddress local() const { return {.path = socket()}; }
   TempFolder folder;
 };
+
+// Where a data server, whose folder this is, notes what its target has noted.
+inline std::string noted_file(const std::string& folder) {
+  std::ifstream file(folder + "/target");
+  std::string store;
+  std::getline(file, store);
+  return folder + "/target-state-" + store;
+}
+inline ds::StoreState noted_target(const std::string& folder) {
+  const auto at = ds::open_directory(folder).value();
+  const std::string file = noted_file(folder);
+  return ds::read_state(at.get(), file.substr(folder.size() + 1).c_str()).value();
+}
 
 // A target in a process of its own, to be killed and stopped.
 class TargetChild {
