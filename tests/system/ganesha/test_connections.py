@@ -1,6 +1,6 @@
 """Connections and what may come between two clients, or a client and a restart.
 
-One test or more for each of the patches 0073 to 0077, see docs/ganesha.md.
+One test or more for each of the patches from 0073 on, see docs/ganesha.md.
 """
 
 import os
@@ -85,7 +85,7 @@ def settled(server):
     return counts[-1]
 
 
-def reads_nothing(server, before, count=4000):
+def reads_nothing(server, before, count=1500):
     """Sends requests, so that replies wait for the socket, and more behind them."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -234,4 +234,63 @@ def test_0077_a_name_that_goes_before_it_is_told_is_gone(server, new_client, wha
     assert names == ([b"other"] if how == "renamed" else [])
     assert two.compound(put(root), ops.lookup(b"other")).status == (
         Status.OK if how == "renamed" else Status.NOENT)
+    healthy(server)
+
+
+def test_0078_a_client_has_so_many_sessions_at_most(server, client, new_client):
+    channel = ops.ChannelAttributes(max_request=4096, max_response=4096, max_requests=4)
+
+    def create(sequence):
+        return client.send(ops.create_session(client.clientid, sequence, channel, channel))
+
+    sequence, made = client.create_sequence + 1, []
+    while (reply := create(sequence)).status == Status.OK and len(made) < 100:
+        made.append(reply.last.session)
+        sequence += 1
+    assert reply.status == Status.NOSPC and len(made) == 63  # and its first
+    new_client()
+    client.send(ops.destroy_session(made[0])).check()
+    create(sequence).check()
+    assert create(sequence + 1).status == Status.NOSPC
+    healthy(server)
+
+
+def asks_for_much(server, handle, count):
+    """A connection over which as many READs of 1 MiB were sent."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.connect(server.address)
+    call = struct.pack(">6I", 7, 0, 2, const.NFS_PROGRAM, const.NFS_VERSION, 1) + auth_none()
+    call += encode_compound([ops.putfh(handle), ops.read(ops.ANONYMOUS, 0, MIB)], 0)
+    peer.sendall((struct.pack(">I", 1 << 31 | len(call)) + call) * count)
+    return peer
+
+
+def most_allocated(server):
+    """Until that grows no more."""
+    samples = [server.allocated_bytes()]
+    while len(samples) < 20 or max(samples[-10:]) > max(samples[:-10]):
+        time.sleep(0.1)
+        samples.append(server.allocated_bytes())
+    return max(samples)
+
+
+def read_replies(peer, count):
+    with peer, peer.makefile("rb") as replies:
+        for _ in range(count):
+            (mark,) = struct.unpack(">I", replies.read(4))
+            assert mark & ~(1 << 31) > MIB and len(replies.read(mark & ~(1 << 31))) > MIB
+
+
+@pytest.mark.parametrize("peers, count, most_mib", [(1, 300, 32), (100, 20, 512)])
+def test_0079_replies_that_nobody_reads_are_not_piled_up(server, client, peers, count, most_mib):
+    handle, stateid = client.open("/mem", b"file", create=True)
+    client.call(put(handle), ops.write(stateid, 0, bytes(MIB), const.FILE_SYNC4))
+    before = server.allocated_bytes()
+    asking = [asks_for_much(server, handle, count) for _ in range(peers)]
+    assert most_allocated(server) - before < most_mib * MIB
+    healthy(server)
+    for peer in asking:  # all that was asked for comes, when it is read
+        peer.settimeout(20)
+        read_replies(peer, count)
     healthy(server)
