@@ -36,14 +36,19 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::attempt(Piece& piece) {
     piece.whole_end = true;  // once more, with nothing that could move an end going on
     if (auto asked = co_await hold_and_ask(piece); !asked) co_return asked;
   }
+  // First: a write into a block that goes on behind it needs what is there, which may be bad.
+  if (!request_.report_only) {
+    if (auto settled = co_await settle_end(piece); !settled) co_return settled;
+  }
   const auto have = co_await read_here(piece);
   if (!have) co_return std::unexpected(have.error());
   piece.runs = differences(piece.wanted.blocks, *have, piece.bytes);
   for (const DiffRun& run : piece.runs) differs(piece.range.begin + run.begin, run.end - run.begin);
   if (!request_.report_only) {
     if (auto repaired = co_await repair(piece); !repaired) co_return repaired;
+  } else if (auto settled = co_await settle_end(piece); !settled) {
+    co_return settled;
   }
-  if (auto settled = co_await settle_end(piece); !settled) co_return settled;
   co_return co_await verify(piece);
 }
 

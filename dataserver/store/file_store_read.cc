@@ -18,6 +18,19 @@ Result<std::uint64_t> size_of_file(int fd) {
   return static_cast<std::uint64_t>(found.st_size);
 }
 
+// The same file once more, to be read from the disk in blocks; none where that is not possible.
+OwnedFd open_direct(int fd) {
+  struct statx found{};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &found) == 0 &&
+      (found.stx_mask & STATX_DIOALIGN) != 0 &&
+      (found.stx_dio_offset_align == 0 || found.stx_dio_offset_align > kBlock ||
+       found.stx_dio_mem_align > kBlock)) {
+    return OwnedFd();
+  }
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  return OwnedFd(::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+}
+
 }  // namespace
 
 void FileStore::read(StoreRead what, Done<ReadResult> done) {
@@ -94,30 +107,38 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
 }
 
 // After a failed write-back the kernel takes its pages for clean: they are read as if they were on
-// the disk, until they are dropped. Dirty pages stay.
+// the disk. What is dirty is written before a direct read. Where that cannot be done, pages are
+// dropped first: of large ones (folios) only those that are whole in the range go, and none that
+// somebody is sending.
 void FileStore::read_past_cache(std::unique_ptr<ReadOp> op) {
-  if (auto found = find_memory(*op, op->offset, op->offset + op->count); !found) {
-    return op->done(pass(found));
-  }
   const int fd = op->file->buffered.get();
   const std::uint64_t first = block_floor(op->offset);
   const std::uint64_t last = block_ceil(op->offset + op->count);
-  on_worker<void>(
-      [fd, first, last]() -> Result<> {
-        // Where it cannot be done (a file system in memory) there is no disk either.
+  on_worker<OwnedFd>(
+      [fd, first, last]() -> Result<OwnedFd> {
+        // A file system in memory has no disk either.
         static_cast<void>(::posix_fadvise(fd, static_cast<off_t>(first),
                                           static_cast<off_t>(last - first), POSIX_FADV_DONTNEED));
-        return {};
+        return open_direct(fd);
       },
-      [this, op = std::move(op)](Result<>) mutable { read_ring(std::move(op)); });
+      [this, op = std::move(op)](Result<OwnedFd> direct) mutable {
+        if (direct && *direct) {
+          op->direct = std::move(*direct);
+          return read_direct(std::move(op));
+        }
+        if (auto found = find_memory(*op, op->offset, op->offset + op->count); !found) {
+          return op->done(pass(found));
+        }
+        read_ring(std::move(op));
+      });
 }
 
 // Memory to read [first, last) of the object into, which holds what was asked for.
 Result<> FileStore::find_memory(ReadOp& op, std::uint64_t first, std::uint64_t last) {
   const auto size = static_cast<std::size_t>(last - first);
   op.skip = static_cast<std::size_t>(op.offset - first);
-  const bool aligned = options_.mode == IoMode::kBuffered ||
-                       reinterpret_cast<std::uintptr_t>(op.room.data()) % kBlock == 0;
+  const bool direct = options_.mode == IoMode::kDirect || op.direct;
+  const bool aligned = !direct || reinterpret_cast<std::uintptr_t>(op.room.data()) % kBlock == 0;
   if (size <= op.room.size() && aligned) {
     op.buffer = std::move(op.room);
     op.buffer.truncate(size);
@@ -160,7 +181,7 @@ void FileStore::read_direct(std::unique_ptr<ReadOp> op) {
   }
   op->vector = {op->buffer.data() + op->filled, op->buffer.size() - op->filled};
   const std::uint64_t at = first + op->filled;
-  const int fd = op->file->direct.get();
+  const int fd = op->direct ? op->direct.get() : op->file->direct.get();
   const std::span<const iovec> vectors(&op->vector, 1);
   auto on_result = [this, op = std::move(op)](int result) mutable {
     if (result == -EINTR || result == -EAGAIN) return read_direct(std::move(op));

@@ -119,10 +119,9 @@ void FileStore::finish_sync(FilePtr file, std::vector<ObjectFile::Waiter> waiter
   // descriptor to sync the entry by, nothing is lost: that is still to be done.
   if (!result && !(result.error() == Errc::kBusy))
     lost_data("object=" + layout::to_string(file->id), result.error());
-  // What was written past the page cache is read as if it were on the disk, and is when a later
+  // What has come as far as the disk's own memory is read as if it were stable, and is when a later
   // flush succeeds: there must be one, before it is taken for equal to what others have.
-  const bool left = options_.mode == IoMode::kDirect || file->entry_unsynced.load();
-  file->owes_sync.store(!result && left);
+  file->owes_sync.store(!result);
   bool again = false;
   {
     const MutexLock lock(file->mutex);

@@ -167,13 +167,18 @@ Result<ObjectFiles::FilePtr> ObjectFiles::open(const layout::ObjectId& object, b
     if (FilePtr cached = find(object)) return cached;
     const Before before = look(shard);
     OwnedFd fd(::openat(objects_, path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!fd && errno == ENOENT && create) {
+    const bool make = !fd && errno == ENOENT && create;
+    if (make) {
       creation.begin();
       fd = create_file(object);
       if (!fd && errno == EEXIST) continue;
     }
     if (!fd) return fail_file(errno, "open " + path);
     auto file = adopt(object, std::move(fd));
+    if (!file && make) {  // whoever opens it next finds it there, and its entry is not synced
+      const MutexLock lock(shard.mutex);
+      shard.owed.insert(object);
+    }
     FilePtr kept = file ? insert(shard, *file, before) : nullptr;
     if (kept != nullptr) return kept;
     // Something of the shard was unlinked in between: once more.

@@ -93,6 +93,7 @@ class Trapdoor final : public rpc::OpHandler {
 class FailingDisk final : public ds::Faults {
  public:
   int write_error(const layout::ObjectId&, std::uint64_t) override {
+    if (const int refused = on_write ? on_write() : 0; refused != 0) return refused;
     if (writing_heals) at_read = 0;
     return error;
   }
@@ -101,6 +102,7 @@ class FailingDisk final : public ds::Faults {
     return bad && offset >= bad->begin && offset < bad->end ? EIO : at_read;
   }
   std::optional<ds::ByteRange> bad;  // where reads begin that fail
+  std::function<int()> on_write;
   int error = 0;
   int at_sync = 0;
   int at_read = 0;

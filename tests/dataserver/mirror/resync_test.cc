@@ -152,6 +152,26 @@ TEST_CASE("what cannot be read here is written anew") {
   }
 }
 
+// A block of which a write replaces a part only is read first, and what is bad there fails it.
+TEST_CASE("an end beyond the source's is cut before what is bad there is written") {
+  Rig rig;
+  const std::string text = pattern(5000);
+  rig.put(kFirst, 0, text);
+  rig.put(kSecond, 0, pattern(8192));
+  Rig::Server& server = rig.servers.at(kSecond);
+  server.disk.at_read = EIO;
+  server.disk.writing_heals = true;
+  const std::string object = "objects/" + object_path(kMirrored);
+  server.disk.on_write = [&] {
+    struct stat found{};
+    REQUIRE(::fstatat(server.store->directory().root(), object.c_str(), &found, 0) == 0);
+    return found.st_size > 5000 ? EIO : 0;
+  };
+  rig.begin({{0, 8 * kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.bytes(kSecond) == text);
+}
+
 // A sync that nobody waits for finds that the disk did not take what the job wrote; the next one
 // finds nothing to write.
 TEST_CASE("a job fails when what it wrote may be lost") {

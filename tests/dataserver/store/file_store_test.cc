@@ -1,8 +1,10 @@
 #include "dataserver/store/file_store.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -225,6 +227,44 @@ TEST_CASE("warm large reads are file ranges, warm small ones and cold ones are b
   auto cold = runner.read(kObject, 0, 1 << 20).value();
   CHECK(std::holds_alternative<Buffer>(cold.payload.pieces()[0]));
   CHECK(runner.text(kObject, 0, 1 << 20) == megabyte);
+}
+
+// Bytes that this process had read from disks.
+std::uint64_t read_from_disks() {
+  std::ifstream file("/proc/self/io");
+  for (std::string key; file >> key;) {
+    std::uint64_t value = 0;
+    file >> value;
+    if (key == "read_bytes:") return value;
+  }
+  return 0;
+}
+
+// A large write leaves large pages (folios), of which a part cannot be dropped.
+TEST_CASE("what is read uncached comes from the disk, however it is cached") {
+  const TempFolder folder;
+  struct statfs system{};
+  REQUIRE(::statfs(folder.path().c_str(), &system) == 0);
+  if (system.f_type == TMPFS_MAGIC) SKIP("the folder is in memory");
+  StoreRunner runner(options_in(folder));
+  const std::string megabyte(1 << 20, 'm');
+  REQUIRE(runner.write(kObject, 0, megabyte, Stability::kFileSync));
+  REQUIRE(runner.write(kObject, 1 << 20, "the end"));  // dirty: it is written first
+  const std::uint32_t room_bytes = GENERATE(0U, 5000U, 8192U);
+  for (const auto& [offset, count] :
+       {std::pair{8192U, 4096U}, {8191U, 4098U}, {(1U << 20) - 10, 17U}}) {
+    const auto before = read_from_disks();
+    const auto read = runner.wait<ReadResult>([&](auto done) {
+      StoreRead what{.object = kObject, .offset = offset, .count = count, .uncached = true};
+      if (room_bytes >= count) what.room = runner.buffer(std::string(room_bytes, '?'));
+      runner.store().read(std::move(what), std::move(done));
+    });
+    REQUIRE(read);
+    CHECK(read_from_disks() >= before + 4096);
+    const auto bytes = read->payload.flatten().value();
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    CHECK(text == (megabyte + "the end").substr(offset, count));
+  }
 }
 
 TEST_CASE("a write of many pieces arrives whole") {

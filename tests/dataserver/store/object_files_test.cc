@@ -1,5 +1,8 @@
 #include "dataserver/store/object_files.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
@@ -30,6 +33,27 @@ TEST_CASE("an object that was created is unsynced however often its opening begi
   over = true;
   remover.join();
   CHECK(synced == 0);
+}
+
+// Direct mode opens each file twice: the first opening made it, and the second found no descriptor.
+TEST_CASE("an object that was created is unsynced when no descriptor was left for it") {
+  const test::TempFolder folder;
+  const auto store =
+      std::move(StoreDirectory::open(folder.path() + "/store", true, system_random()).value());
+  ObjectFiles files(store->objects(), 100, true, true);
+  const layout::ObjectId object{.fileid = 1, .generation = 1};
+  const int lowest = ::dup(store->root());
+  ::close(lowest);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit one_more{.rlim_cur = static_cast<rlim_t>(lowest) + 1, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &one_more) == 0);
+  const auto refused = files.open(object, true);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(refused.error() == Errc::kBusy);
+  const auto file = files.open(object, true);
+  REQUIRE(file);
+  CHECK((*file)->entry_unsynced.load());
 }
 
 }  // namespace
