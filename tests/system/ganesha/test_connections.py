@@ -15,7 +15,8 @@ import pytest
 from test_patches import granted, healthy, put, until
 from test_replies import WORKERS, Asking
 from wire import Client, Connection, ConnectionClosed, Status, const, ops
-from wire.client import encode_compound
+from wire.client import NfsError, encode_compound
+from wire.client40 import Client40
 from wire.rpc import auth_none
 from wire.xdr import Packer
 
@@ -252,6 +253,24 @@ def test_0078_a_client_has_so_many_sessions_at_most(server, client, new_client):
     client.send(ops.destroy_session(made[0])).check()
     create(sequence).check()
     assert create(sequence + 1).status == Status.NOSPC
+    healthy(server)
+
+
+def test_0080_client_ids_that_nobody_confirms_are_bounded(server, client):
+    def ask(number):
+        call = encode_compound([ops.exchange_id(bytes(8), b"%d" % number)], 1)
+        return connection.call(const.NFS_PROGRAM, 4, 1, call, auth_none())[:4]
+
+    with Connection(server.address) as connection:
+        before = server.allocated_bytes()
+        for number in range(1 << 16):
+            assert ask(number) == struct.pack(">I", Status.OK)
+        assert server.allocated_bytes() - before < 256 * MIB
+        assert ask(1 << 16) == struct.pack(">I", Status.DELAY)
+    with pytest.raises(NfsError, match="DELAY"):
+        Client40(server.address)
+    # Who is there already does what it did.
+    granted(client)
     healthy(server)
 
 
