@@ -15,8 +15,9 @@ MIB = 1 << 20
 FILE = "/mnt/nfs/d/f"
 
 
-def make(run, network, data_servers, copies):
-    cluster = Cluster(run, network, Options(data_servers=data_servers, store="folder"))
+def make(run, network, data_servers, copies, **options):
+    options = {"store": "folder", **options}
+    cluster = Cluster(run, network, Options(data_servers=data_servers, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     client = start_client(run, network)
@@ -146,3 +147,83 @@ def test_a_copy_beside_the_living_one(run, network):
     server.process.start()
     cluster.wait_up()
     assert read(cluster) == "b"
+
+
+def on_a_target(run, network, data_servers, copies):
+    """The last data server has its objects at a target, and is the only one there."""
+    cluster = make(run, network, data_servers, copies, store="shm", on_targets=(data_servers,))
+    return cluster, cluster.ds[-1], cluster.targets[0]
+
+
+def restart(server, target):
+    """Until the target has noted another state of its store."""
+    def noted():
+        return [file.read_bytes() for file in server.store.glob("target-state-*")]
+    before = wait_until(noted, 20, "a first state to be noted")
+    target.process.start()
+    wait_until(lambda: noted() not in ([], before), 20, "another state to be noted")
+
+
+@pytest.mark.faults
+def test_a_target_rolled_back_with_another_copy(run, network):
+    """The data server ends, as it serves, and its copies are stale before it serves again."""
+    cluster, server, target = on_a_target(run, network, 2, copies=2)
+    old = run.folder / "old"
+    write(cluster, "a")
+    target.process.stop()
+    copy(target.store, old)
+    restart(server, target)
+    write(cluster, "b")
+    target.process.stop()
+    copy(old, target.store)
+    target.process.start()
+    wait_until(lambda: not server.process.alive, 30, "the data server to end")
+    assert "was rolled back" in server.process.log_tail(50)
+    server.process.start()
+    cluster.wait_up()
+    assert read(cluster) == "b"
+    wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 60,
+               "the copy to be repaired", 0.3)
+    assert read(cluster) == "b"
+    (space,) = target.store.iterdir()
+    assert checksums_of(cluster.ds[0].store) == checksums_of(space)
+    assert counters.weft(cluster, "status")["repair_copied_bytes"] >= 8 * MIB
+
+
+@pytest.mark.faults
+def test_a_target_rolled_back_with_the_only_copy(run, network):
+    """It is refused until the newer store is back at the target, or the old one is accepted."""
+    cluster, server, target = on_a_target(run, network, 1, copies=1)
+    old, newer = run.folder / "old", run.folder / "newer"
+    write(cluster, "a")
+    server.process.stop()
+    target.process.stop()
+    copy(target.store, old)
+    server.process.start()
+    restart(server, target)
+    cluster.wait_up()
+    write(cluster, "b")
+    server.process.kill()
+    target.process.kill()
+    copy(target.store, newer)
+    copy(old, target.store)
+    target.process.start()
+    server.process.start()
+    wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
+    target.process.stop()
+    copy(newer, target.store)
+    target.process.start()
+    cluster.wait_up()
+    assert read(cluster) == "b"
+
+    server.process.kill()
+    target.process.kill()
+    copy(old, target.store)
+    target.process.start()
+    server.process.start()
+    wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
+    counters.weft(cluster, "ds", "accept", "ds1", "--rolled-back")
+    cluster.wait_up()
+    assert read(cluster) == "a"
+    write(cluster, "c")
+    assert read(cluster) == "c"
