@@ -185,6 +185,13 @@ Result<> FileData::to_objects(FileId file, const layout::PlacementPolicy& policy
   if (!*there || (*there)->bytes.empty()) return {};
   const auto alone = be_alone(file, Phase::Alone::kGrowing, kPatience);
   if (!alone) return failed(alone);
+  // Another was first. The file must not seem to grow: COMMIT would leave out what is written
+  // since.
+  if (!growing(file)) {
+    const auto map = layout_map(parts_.files, parts_.names, file);
+    if (!map) return failed(map);
+    if (*map) return {};
+  }
   return grow(*alone, file, placer(policy));
 }
 
@@ -211,7 +218,7 @@ Result<> FileData::grow(const Alone& /*alone*/, FileId file, const Namespace::Ma
     if (!before || begun.error() == Errc::kStale) note(false);
     return failed(begun);
   }
-  if (begun->bytes.empty() && !before) {  // there was nothing, or another was first
+  if (begun->bytes.empty() && !before) {  // there is nothing any more
     note(false);
     return {};
   }

@@ -37,6 +37,89 @@ struct InlineFilesTest : FileIoTest {
   }
 };
 
+// A store whose syncs wait for the test, on one thread. What it holds it lets go of in the end.
+class HeldThread final : public KvStore {
+ public:
+  explicit HeldThread(KvStore& under) : under_(under) {}
+  [[nodiscard]] std::unique_ptr<Transaction> begin() override { return under_.begin(); }
+  [[nodiscard]] const KvReader& latest() const override { return under_.latest(); }
+  [[nodiscard]] std::unique_ptr<KvReader> snapshot() const override { return under_.snapshot(); }
+  [[nodiscard]] Result<> wait_durable(CommitSeq seq) override {
+    {
+      MutexLock lock(mutex_);
+      if (thread_ == std::this_thread::get_id()) {
+        const int mine = ++reached_;
+        changed_.notify_all();
+        changed_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) { return over_ || let_go_ >= mine; });
+      }
+    }
+    return under_.wait_durable(seq);
+  }
+
+  // The syncs of the first thread that calls it, from now on.
+  void hold_this_thread() {
+    const MutexLock lock(mutex_);
+    if (thread_ == std::thread::id()) thread_ = std::this_thread::get_id();
+  }
+  // Until that thread waits for its sync of this number, from 1.
+  [[nodiscard]] bool await_held(int number) {
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, 60s,
+                             [&]() WEFT_REQUIRES(mutex_) { return reached_ >= number; });
+  }
+  void let_go_of_one() {
+    const MutexLock lock(mutex_);
+    ++let_go_;
+    changed_.notify_all();
+  }
+  void let_go() {
+    const MutexLock lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  KvStore& under_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::thread::id thread_ WEFT_GUARDED_BY(mutex_);
+  int reached_ WEFT_GUARDED_BY(mutex_) = 0;
+  int let_go_ WEFT_GUARDED_BY(mutex_) = 0;
+  bool over_ WEFT_GUARDED_BY(mutex_) = false;
+};
+
+struct HeldThreadTest : InlineFilesTest {
+  HeldThreadTest() {
+    stop();
+    auto started = MetadataServer::start(options, environment(), held);
+    REQUIRE(started);
+    server = std::move(*started);
+    names = &server->names();
+    for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
+  }
+  ~HeldThreadTest() {
+    held.let_go();
+    if (late.joinable()) late.join();
+    stop();
+  }
+  // Writes on a thread of its own, whose syncs are held from when it has found the file's bytes.
+  void write_late(std::uint64_t offset, std::vector<std::byte> data) {
+    store.after_peek([this](std::string_view key) {
+      if (key == keys::inline_bytes(f) && std::this_thread::get_id() == late_id) {
+        held.hold_this_thread();
+      }
+    });
+    late = std::thread([this, offset, data = std::move(data)] {
+      late_id = std::this_thread::get_id();
+      static_cast<void>(write_at(f, offset, data));
+    });
+  }
+
+  HeldThread held{store};
+  std::atomic<std::thread::id> late_id;
+  std::thread late;
+};
+
 std::vector<std::byte> joined(std::vector<std::byte> first, const std::vector<std::byte>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
@@ -315,6 +398,31 @@ TEST_CASE_METHOD(InlineFilesTest, "a crash at any commit leaves the file as it w
     CHECK(read(0, 5000) == joined(data, more));
     check_clean();
   }
+}
+
+// It has found bytes in the store, and is alone with the file when these are at its objects.
+TEST_CASE_METHOD(HeldThreadTest, "who comes late to a growth keeps no COMMIT from committing") {
+  policy.copies = GENERATE(1U, 2U);
+  REQUIRE(write(0, pattern(600, 1)));
+  write_late(1200, pattern(600, 3));
+  REQUIRE(held.await_held(1));  // with what it has found
+  const auto written = write_at(f, 600, pattern(600, 2));
+  REQUIRE(written);
+  REQUIRE(written->stability == ProxyIo::Stability::kUnstable);
+  held.let_go_of_one();
+  REQUIRE(held.await_held(2));
+  const auto commits = [&] {
+    int all = 0;
+    for (std::uint32_t id = 1; id <= 2; ++id) {
+      const std::lock_guard lock(objects(id).mutex);
+      all += objects(id).commits;
+    }
+    return all;
+  };
+  const int before = commits();
+  REQUIRE(sync_at(f));
+  CHECK(commits() > before);
+  CHECK(grown() == 1);
 }
 
 TEST_CASE_METHOD(InlineFilesTest, "writers and readers of one file as it grows") {
