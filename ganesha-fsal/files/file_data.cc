@@ -198,8 +198,9 @@ Result<> FileData::earlier_runs_over(layout::Access access, const layout::Layout
 
 Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
                                           const layout::PlacementPolicy& policy) {
-  const auto refuse = [this](const Error& error) -> std::unexpected<Error> {
+  const auto refuse = [&](const Error& error) -> std::unexpected<Error> {
     ++refused_;
+    if (served_here(request, policy, error)) return fail(Errc::kLayoutUnavailable, error.text);
     return std::unexpected(error);
   };
   if (auto fine = ready(request.file); !fine) return refuse(fine.error());

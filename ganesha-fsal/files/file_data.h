@@ -190,9 +190,9 @@ class FileData {
   };
   // A layout of the whole file; the grant is recorded. kLayoutTryLater: a data server is down;
   // kLayoutUnavailable: the client has no way to one (layout/client_network.h); kNoSpace;
-  // kTooLarge: the body does not fit. An inline file is brought to its objects, unless
-  // its layout was asked for along with an OPEN: kLayoutUnavailable then, the client is to read and
-  // write here.
+  // kTooLarge: the body does not fit. An inline file is brought to its objects, unless its layout
+  // was asked for along with an OPEN: kLayoutUnavailable then, the client is to read and write
+  // here. So, too, when it cannot be brought there, and what the client wants can be done here.
   [[nodiscard]] Result<Granted> grant(const LayoutRequest& request,
                                       const layout::PlacementPolicy& policy);
   // Up to what size clients are to read and write the file here; nothing: its bytes are at its
@@ -434,6 +434,9 @@ class FileData {
   [[nodiscard]] Result<> leave_store(const LayoutRequest& request,
                                      const layout::PlacementPolicy& policy);
   [[nodiscard]] Result<> to_objects(FileId file, const layout::PlacementPolicy& policy);
+  // Whether a client that gets no layout, for this reason, can do without.
+  [[nodiscard]] bool served_here(const LayoutRequest& request,
+                                 const layout::PlacementPolicy& policy, const Error& why) const;
   // Goes on with what failed, or what a crash interrupted.
   [[nodiscard]] Result<> finish_growth(FileId file, IfAlone others);
   [[nodiscard]] Result<> finish_growth(const Alone& alone, FileId file);

@@ -177,6 +177,19 @@ Result<> FileData::leave_store(const LayoutRequest& request,
   return to_objects(request.file, policy);
 }
 
+// A file that grows is read here whatever keeps it from its objects. kBusy of one that does not
+// passes in a moment, but a client goes by "unavailable" for minutes.
+bool FileData::served_here(const LayoutRequest& request, const layout::PlacementPolicy& policy,
+                           const Error& why) const {
+  const bool reads = request.access == layout::Access::kRead;
+  if (growing(request.file)) return reads;
+  if (why == Errc::kBusy || !may_be_inline(policy)) return false;
+  const auto here = is_inline(request.file);
+  const auto attributes = parts_.names.getattr(request.file);
+  if (!here || !*here || !attributes) return false;
+  return reads || attributes->size <= policy.inline_bytes;
+}
+
 // Without bytes there is nothing to bring, and the map is made by whoever needs it. If there are
 // some by then, he is told kBusy.
 Result<> FileData::to_objects(FileId file, const layout::PlacementPolicy& policy) {

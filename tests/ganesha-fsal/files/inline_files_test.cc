@@ -303,12 +303,46 @@ TEST_CASE_METHOD(InlineFilesTest,
     return error == Errc::kBusy || error == Errc::kLayoutTryLater || error == Errc::kNoSpace;
   };
   CHECK(later(refused.error()));
-  CHECK(layout(false).has_value() == false);
+  CHECK(layout(false, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+  const auto to_write = layout(false);
+  REQUIRE_FALSE(to_write);
+  CHECK((to_write.error() == Errc::kLayoutUnavailable) != begun);
   CHECK(read(0, 5000) == data);
   const FileId other = file(kRootFileId, "other");
   CHECK(write_at(other, 0, data));
   CHECK(read_at(other, 0, 600)->data.flatten().value() == data);
   if (!begun) CHECK(write(0, data));
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "who asks for a layout to read reads here what cannot grow") {
+  policy.copies = GENERATE(1U, 2U);
+  const auto failure = GENERATE(rpc::nfs4::Status::NFS4ERR_NOSPC, rpc::nfs4::Status::NFS4ERR_IO);
+  const auto data = pattern(600, 1);
+  REQUIRE(write(0, data));
+  fail_objects(failure);
+  CHECK_FALSE(write(600, data));
+  REQUIRE(growing());
+  CHECK(layout(false, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+  CHECK(layout(true, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+  const auto to_write = layout(false);
+  REQUIRE_FALSE(to_write);
+  CHECK(to_write.error() != Errc::kLayoutUnavailable);  // nor can it be written here
+  CHECK(read(0, 5000) == data);
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "who gets no layout as data servers are full works here") {
+  const bool bytes = GENERATE(false, true);
+  if (bytes) REQUIRE(write(0, pattern(600, 1)));
+  policy.reserve_bytes = std::numeric_limits<std::int64_t>::max();
+  CHECK(layout(false, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+  CHECK(layout(false).error() == Errc::kLayoutUnavailable);
+  CHECK(write(10, pattern(600, 2)));
+  // Longer than the limit it can be read here, and not be written.
+  REQUIRE(truncate(kLimit + 1, kClient));
+  CHECK(layout(false, layout::Access::kRead).error() == Errc::kLayoutUnavailable);
+  CHECK(layout(false).error() == Errc::kNoSpace);
+  CHECK(inlined());
+  CHECK_FALSE(growing());
 }
 
 TEST_CASE_METHOD(InlineFilesTest, "what failed on the way is gone on with by itself") {
