@@ -73,8 +73,9 @@ bool FileData::first_guess(FileId file, std::uint64_t doubt) {
 Result<> FileData::size_known(FileId file) {
   const auto doubt = doubt_to_tell(file);
   if (!doubt) return {};
-  // The size that was set holds until the objects are cut to it. What they say then is learned.
-  if (uncut(file)) return {};
+  // The size that was set holds until the objects are cut to it; that of a file that grows until
+  // its bytes are there. What they say then is learned.
+  if (uncut(file) || growing(file)) return {};
   // Of a file whose objects were not looked at yet they do not count.
   const auto restored = parts_.names.restored_file(file);
   if (!restored) return failed(restored);

@@ -29,6 +29,12 @@ struct InlineFilesTest : FileIoTest {
       objects(id).failure = failure;
     }
   }
+  Result<layout::LayoutMap> on_server_1() {
+    layout::LayoutMap made;
+    made.stripe_unit = policy.stripe_unit;
+    made.copies.push_back({layout::CopyState::kCurrent, 0, {1}});
+    return made;
+  }
   // The metadata server dies and comes back, with its data servers.
   void restart() {
     store.fail_commits(Errc::kIo, 0, 0);
@@ -312,6 +318,21 @@ TEST_CASE_METHOD(InlineFilesTest,
   CHECK(write_at(other, 0, data));
   CHECK(read_at(other, 0, 600)->data.flatten().value() == data);
   if (!begun) CHECK(write(0, data));
+}
+
+TEST_CASE_METHOD(InlineFilesTest, "the size of a file that grows is known without data servers") {
+  const bool written = GENERATE(false, true);
+  REQUIRE(write(0, pattern(600, 1)));
+  REQUIRE(names->begin_growth(f, [&](const InodeAttributes&) { return on_server_1(); }));
+  if (written) REQUIRE(names->begin_writing(f, no_layout));
+  restart();
+  lose(1);
+  lose(2);
+  server->data().relearn_size(f);
+  REQUIRE(growing());
+  CHECK(server->data().size_known(f));
+  CHECK(server->data().size_known(f));
+  CHECK(attributes(f).size == 600);
 }
 
 TEST_CASE_METHOD(InlineFilesTest, "who asks for a layout to read reads here what cannot grow") {
