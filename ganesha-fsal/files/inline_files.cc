@@ -11,17 +11,20 @@
 // the size. So whatever ends between 1 and 3, the same bytes are written again, here or after a
 // restart. What an earlier run has sent and a data server still has before it is refused first, by
 // the object's epoch.
-#include <spdlog/spdlog.h>
-
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
 #include "ganesha-fsal/files/results.h"
+#include "rpc/base/log_limit.h"
 
 namespace weft::mds {
 namespace {
 
 // Who brings a file to its objects waits so long for what is under way with it.
 constexpr std::chrono::seconds kPatience{2};
+
+// There is a line for each file, again and again while its data server is away. Never destroyed:
+// threads may log while the process ends.
+LogLimit& waits_log = *new LogLimit;
 
 std::uint64_t size_of(ProxyIo::Pieces data) {
   std::uint64_t size = 0;
@@ -237,8 +240,8 @@ Result<> FileData::grow(const Alone& /*alone*/, FileId file, const Namespace::Ma
   }
   if (!begun->bytes.empty()) {
     if (auto written = write_grown(file, *begun); !written) {
-      spdlog::warn("event=growth_waits file={:x} bytes={} error=\"{}\"", file, begun->bytes.size(),
-                   written.error().describe());
+      waits_log.warn("event=growth_waits file={:x} bytes={} error=\"{}\"", file,
+                     begun->bytes.size(), written.error().describe());
       return written;
     }
   }

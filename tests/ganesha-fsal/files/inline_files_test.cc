@@ -2,7 +2,9 @@
 // bytes go there whole, whatever fails on the way.
 #include <future>
 
+#include "rpc/base/log_limit.h"
 #include "tests/ganesha-fsal/files/file_io_fixture.h"
+#include "tests/rpc/log_lines.h"
 
 namespace weft::mds {
 namespace {
@@ -333,6 +335,26 @@ TEST_CASE_METHOD(InlineFilesTest, "the size of a file that grows is known withou
   CHECK(server->data().size_known(f));
   CHECK(server->data().size_known(f));
   CHECK(attributes(f).size == 600);
+}
+
+TEST_CASE_METHOD(InlineFilesTest,
+                 "files that grow do not fill the log while a data server is away") {
+  for (int i = 0; i < 200; ++i) {
+    f = file(kRootFileId, "f" + std::to_string(i));
+    REQUIRE(write(0, pattern(10, 1)));
+    REQUIRE(names->begin_growth(f, [&](const InodeAttributes&) { return on_server_1(); }));
+  }
+  restart();
+  lose(1);
+  rpc::test::LogLines log(spdlog::level::warn);
+  const auto since = system_clock().now();
+  for (int i = 0; i < 10; ++i) server->data().catch_up();
+  const auto later_ones = (system_clock().now() - since) / LogLimit::kForOne;
+  const auto lines = std::ranges::count_if(
+      log.take(), [](const std::string& line) { return line.contains("event=growth_waits"); });
+  CHECK(lines > 0);
+  CHECK(lines <= static_cast<int>(LogLimit::kAtOnce) + later_ones + 1);
+  CHECK(names->growing()->size() == 200);
 }
 
 TEST_CASE_METHOD(InlineFilesTest, "who asks for a layout to read reads here what cannot grow") {
