@@ -100,6 +100,10 @@ bool Image::given_up(std::size_t row) const {
   return std::ranges::any_of(lost, [row](const auto& of) { return of[row]; });
 }
 
+bool Image::zeros(unsigned member, std::size_t row) const {
+  return good[member][row] && sums[member][row] == 0;
+}
+
 bool Image::nothing(unsigned member, std::size_t row) const {
   return ends[member] <= std::uint64_t{row} * kParityBlock && sums[member][row] == 0;
 }

@@ -63,6 +63,8 @@ struct Image {
   void distrust(std::uint32_t those);
   // Whether the row was given up: a block that is loaded is lost.
   [[nodiscard]] bool given_up(std::size_t row) const;
+  // Whether a member that was loaded has zeros there, by its checksum too, as in a hole.
+  [[nodiscard]] bool zeros(unsigned member, std::size_t row) const;
   // Whether a member that was loaded has nothing there: neither block nor checksum.
   [[nodiscard]] bool nothing(unsigned member, std::size_t row) const;
 

@@ -356,11 +356,12 @@ Task<Result<>> MemberCalls::ask_length(Op& op, std::uint64_t stripes) {
   co_return outcome(op);
 }
 
-Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object) {
+Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object,
+                                                       std::uint32_t mask) {
   Extent all;
   Join join;
   for (unsigned member = 0; member < count(); ++member) {
-    if (!op.mode.readable(member)) continue;
+    if ((mask >> member & 1) == 0) continue;
     for (const bool sums : {false, true}) {
       ask<ObjectStat>(
           op, join, member,

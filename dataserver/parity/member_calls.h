@@ -127,16 +127,16 @@ class MemberCalls {
   Task<bool> cut(Op& op, ObjectId object, std::uint64_t size, std::uint32_t mask);
   Task<bool> remove(Op& op, ObjectId object, std::uint32_t mask);
   Task<bool> commit(Op& op, ObjectId object, std::uint32_t mask);
-  // At those that are read: space in all, the latest time, and the rows that any of them has.
+  // At these members: space in all, the latest time, and the rows that any of them has.
   // Behind these there are holes only.
   struct Extent {
     std::uint64_t allocated = 0;
     std::int64_t mtime_ns = 0;
     std::uint64_t rows = 0;
   };
-  Task<Result<Extent>> measure(Op& op, ObjectId object);
+  Task<Result<Extent>> measure(Op& op, ObjectId object, std::uint32_t mask);
   // The first row at or after this one of which any of these members has something, a block or a
-  // checksum; kNoData: none. Where those that are read have nothing of a row, no member has.
+  // checksum; kNoData: none. Where those that are read have nothing of a row, no member is to.
   Task<Result<std::uint64_t>> next_row(Op& op, ObjectId object, std::uint64_t row,
                                        std::uint32_t mask);
   // Objects of the group: those of which any member that is read has the checksums.

@@ -457,7 +457,7 @@ Task<Result<ObjectStat>> ParityIo::stat(ObjectId object) {
   if (!state) co_return pass(state);
   ObjectStat result;
   auto asked = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
-    auto measured = co_await group_.calls().measure(op, object);
+    auto measured = co_await group_.calls().measure(op, object, group_.calls().readable(op.mode));
     if (measured) result = {.allocated = measured->allocated, .mtime_ns = measured->mtime_ns};
     co_return Result<>{};
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "dataserver/store/object_files.h"
 
@@ -154,7 +155,8 @@ Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
   if (at.all) {
     std::uint64_t rows = 0;
     auto counted = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
-      auto measured = co_await group_.calls().measure(op, at.object);
+      auto measured =
+          co_await group_.calls().measure(op, at.object, group_.calls().writable(op.mode));
       if (measured) rows = measured->rows;
       co_return Result<>{};
     });
@@ -245,7 +247,7 @@ Task<Result<std::uint64_t>> Rebuild::next_stripe(const Subject& at, std::uint64_
   std::uint64_t row = kNoData;
   auto asked = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
     auto found = co_await group_.calls().next_row(op, at.object, from * in_chunk,
-                                                  group_.calls().readable(op.mode));
+                                                  group_.calls().writable(op.mode));
     if (!found) co_return pass(found);
     row = *found;
     co_return Result<>{};
@@ -271,20 +273,28 @@ Task<Result<>> Rebuild::rebuild_stripes(Op& op, const Subject& at, std::uint64_t
             .old = {members(), at.object, first * in_chunk, last * in_chunk},
             .size = group_.look(at.state).size,
             .member = static_cast<unsigned>(op.mode.out),
+            .known = !op.mode.lost,
             .blank = at.header_last};
   Image& image = part.image;
   if (auto loaded = co_await group_.load(op, image, group_.calls().readable(op.mode)); !loaded) {
     co_return loaded;
   }
-  empty = image.empty();
+  // Of one that lacks all, zeros stay the hole that they are there: if they are one.
+  std::vector<bool> holes(image.rows, false);
+  if (at.all) {
+    if (auto loaded = co_await load_old(op, part); !loaded) co_return loaded;
+    for (std::size_t row = 0; row < image.rows; ++row) {
+      holes[row] = part.old.zeros(part.member, row);
+    }
+  }
+  empty = image.empty() && std::ranges::all_of(holes, std::identity{});
   if (auto computed = image.compute(group_.parts().pool); !computed) co_return computed;
   part.wanted.assign(image.rows, true);
   if (!image.all_good()) {
     if (auto settled = co_await settle_rest(op, part); !settled) co_return settled;
   }
-  // Of one that lacked everything, zeros stay the hole that they are there.
   for (std::size_t row = 0; row < image.rows; ++row) {
-    const bool hole = at.all && !image.lost[part.member][row];
+    const bool hole = holes[row] && !image.lost[part.member][row];
     if (hole && all_zeros(image.block(part.member, row))) part.wanted[row] = false;
   }
   if (auto written = co_await write_part(op, part); !written) co_return written;
@@ -298,12 +308,15 @@ Task<Result<>> Rebuild::rebuild_stripes(Op& op, const Subject& at, std::uint64_t
   co_return Result<>{};
 }
 
+Task<Result<>> Rebuild::load_old(Op& op, Part& part) {
+  co_return co_await group_.calls().load(op, part.old, std::uint32_t{1} << part.member,
+                                         MemberCalls::From::kDisk);
+}
+
 // The rows that computed nothing.
 Task<Result<>> Rebuild::settle_rest(Op& op, Part& part) {
-  if (!op.mode.lost) {
-    auto loaded = co_await group_.calls().load(op, part.old, std::uint32_t{1} << part.member,
-                                               MemberCalls::From::kDisk);
-    if (!loaded) co_return loaded;
+  if (part.known) {
+    if (auto loaded = co_await load_old(op, part); !loaded) co_return loaded;
     if (part.blank) part.old.distrust(std::uint32_t{1} << part.member);
   }
   for (std::size_t row = 0; row < part.image.rows; ++row) {
@@ -320,7 +333,7 @@ void Rebuild::settle_row(Part& part, std::size_t row) const {
     image.good[part.member][row] = true;  // zeros
     return;
   }
-  if (part.old.loaded(part.member)) {
+  if (part.known) {
     if (prove(part, row) || keep_beside_lost(part, row, parity)) return;
   }
   give_up_row(part, row, parity);

@@ -7,6 +7,9 @@
 // nothing can be written then at a member that is out. Otherwise it is lost (blocks.h), durably
 // before the member is read.
 //
+// A member without a header of an object may have data of it from before it went out, or from a
+// rebuild that did not get to its end. So zeros are left out only where it has nothing but zeros.
+//
 // The manager begins and ends it while no operation is under way. Between that a task goes through
 // what the member missed, and holds stripes as an operation does.
 //
@@ -54,9 +57,10 @@ class Rebuild {
   // Some stripes of it.
   struct Part {
     Image image;
-    Image old;  // what the member has, where that may be of use
+    Image old;  // what the member has, where that is looked at
     std::uint64_t size = 0;
     unsigned member = 0;
+    bool known = false;          // what the member has may be what was there before it went out
     bool blank = false;          // it has no header: its zeros may be what it has lost
     std::vector<bool> wanted{};  // rows to be written there
     std::vector<std::pair<unsigned, std::size_t>> others{};  // blocks of others to be written
@@ -74,11 +78,12 @@ class Rebuild {
   Task<Result<>> rebuild_range(const Subject& at, ByteRange stripes, TokenBucket& rate);
   Task<Result<>> rebuild_shape(Op& op, Subject& at);
   Task<Result<>> write_header(Op& op, const Subject& at);
-  // `empty`: they have nothing but zeros at all members that are read.
+  // `empty`: they have nothing but zeros at all members, at this one too.
   Task<Result<>> rebuild_stripes(Op& op, const Subject& at, std::uint64_t first, std::uint64_t last,
                                  bool& empty);
   // The first stripe at or after this one that has something.
   Task<Result<std::uint64_t>> next_stripe(const Subject& at, std::uint64_t from);
+  Task<Result<>> load_old(Op& op, Part& part);
   Task<Result<>> settle_rest(Op& op, Part& part);
   void settle_row(Part& part, std::size_t row) const;
   [[nodiscard]] bool keep_beside_lost(Part& part, std::size_t row, unsigned parity) const;

@@ -254,7 +254,7 @@ Task<Result<>> Scrub::check_shape(Op& op, Subject& at, ScrubFindings& found) {
   if (auto good = co_await check_headers(op, at, found); !good) co_return good;
   const Object known = group_.look(at.state);
   if (!known.exists) co_return Result<>{};
-  auto measured = co_await group_.calls().measure(op, at.object);
+  auto measured = co_await group_.calls().measure(op, at.object, group_.calls().readable(op.mode));
   if (!measured) co_return pass(measured);
   at.rows = std::min(measured->rows,
                      group_.geometry().stripes(known.size) * group_.geometry().blocks_in_chunk());

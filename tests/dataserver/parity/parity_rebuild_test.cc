@@ -366,3 +366,54 @@ TEST_CASE("a log that what is dirty fills alone is written anew no sooner than i
   REQUIRE(rig.whole());
   REQUIRE(rig.write(object_of(1), 0, pattern(100), ds::Stability::kFileSync));
 }
+
+TEST_CASE("what became zeros while a member was out does so at one that has no header of it",
+          "[parity][rebuild]") {
+  for (const bool punched : {true, false}) {
+    for (unsigned member = 0; member < 3; ++member) {
+      INFO("punched " << punched << " member " << member);
+      ParityRig rig;
+      REQUIRE(rig.write(kObject, 0, pattern(kSize)).has_value());  // and no commit: no header
+      go_out(rig, member);
+      const std::string zeros(kSize, '\0');
+      if (punched) {
+        REQUIRE(rig.punch(kObject, 0, kSize).has_value());
+      } else {
+        REQUIRE(rig.write(kObject, 0, zeros).has_value());
+      }
+      come_back(rig, member);
+      CHECK((rig.text(kObject, 0, kSize) == zeros));
+      CHECK(rig.bad_rows(kObject) == 0);
+    }
+  }
+}
+
+TEST_CASE("what became zeros does so at a new store that went out in the middle of the object",
+          "[parity][rebuild]") {
+  constexpr std::size_t kLong = std::size_t{4} << 20;
+  for (const bool behind : {false, true}) {  // zeros, and data behind them
+    INFO("behind " << behind);
+    ParityRig rig;
+    rig.options.rates.rebuild = 1;  // so that no more than the first stripes are rebuilt
+    rig.restart();
+    std::string content = fill(rig, kLong);
+    rig.member[1]->wipe();
+    rig.member[1]->failing = true;
+    rig.offers.on_accept = [&](unsigned which) { rig.member[which]->failing = false; };
+    rig.offers.member = 1;
+    REQUIRE(rig.eventually([&] { return rig.view().rebuilt_bytes.load() > 0; }));
+    REQUIRE_FALSE(rig.member[1]->files[kObject].now.empty());
+    rig.member[1]->failing = true;  // it is written, but not read
+    REQUIRE(rig.write(object_of(7), 0, "x").has_value());
+    REQUIRE(rig.degraded());
+    const std::size_t gone = behind ? kLong / 2 : kLong;
+    REQUIRE(rig.punch(kObject, 0, gone).has_value());
+    std::ranges::fill(std::span(content).first(gone), '\0');
+    rig.options.rates.rebuild = 0;
+    rig.restart();
+    rig.member[1]->failing = false;
+    REQUIRE(rig.whole());
+    CHECK(unreadable(rig, content).empty());
+    CHECK(rig.bad_rows(kObject) == 0);
+  }
+}
