@@ -457,11 +457,13 @@ Task<std::uint32_t> MemberCalls::probe(std::uint32_t mask) {
   co_return away;
 }
 
-bool MemberCalls::settled(const Mode& mode) const {
+std::uint32_t MemberCalls::unsettled(std::uint32_t mask) const {
+  std::uint32_t those = 0;
   for (unsigned member = 0; member < count(); ++member) {
-    if (mode.readable(member) && !members_[member]->settled()) return false;
+    const std::uint32_t bit = std::uint32_t{1} << member;
+    if ((mask & bit) != 0 && !members_[member]->settled()) those |= bit;
   }
-  return true;
+  return those;
 }
 
 bool MemberCalls::lacks_reserve(const Mode& mode) const {

@@ -155,7 +155,8 @@ class MemberCalls {
   [[nodiscard]] bool unchanged(unsigned member) const {
     return members_[member]->verifier() == known_[member].load();
   }
-  [[nodiscard]] bool settled(const Mode& mode) const;
+  // Of these members: a call that failed may be carried out there yet (Store::settled()).
+  [[nodiscard]] std::uint32_t unsettled(std::uint32_t mask) const;
   // Of those that are read and not in `but`: the least of them, times members - 1.
   [[nodiscard]] Result<StoreStat> usage(const Mode& mode, std::uint32_t but) const;
   [[nodiscard]] MemberRoom& room() { return room_; }

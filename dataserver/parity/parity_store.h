@@ -148,7 +148,9 @@ class ParityStore final : public Store {
   }
   [[nodiscard]] WriteVerifier verifier() const override { return group_.verifier(); }
   // Whether all members are that are read.
-  [[nodiscard]] bool settled() const override { return group_.calls().settled(group_.mode()); }
+  [[nodiscard]] bool settled() const override {
+    return group_.calls().unsettled(group_.calls().readable(group_.mode())) == 0;
+  }
   [[nodiscard]] Result<StoreStat> usage() const override { return io_.usage(); }
 
  private:

@@ -11,6 +11,18 @@
 
 namespace weft::ds::parity {
 
+namespace {
+
+std::string numbers_of(std::uint32_t members) {
+  std::string text;
+  for (unsigned member = 0; member < kMaxMembers; ++member) {
+    if ((members >> member & 1) != 0) text += (text.empty() ? "" : ",") + std::to_string(member);
+  }
+  return text;
+}
+
+}  // namespace
+
 Task<Result<LogState>> Recovery::load_group() {
   auto kept = co_await call<Result<GroupDisk::Kept>>(
       [this](auto done) { group_.parts().disk.load(std::move(done)); });
@@ -37,10 +49,6 @@ Task<Result<LogState>> Recovery::load_group() {
 // Says what is waited for and why, once.
 void Recovery::wait_for(std::uint32_t away, const LogState& log) {
   if (group_.view().awaited.exchange(away) == away) return;
-  std::string targets;
-  for (unsigned member = 0; member < members(); ++member) {
-    if ((away >> member & 1) != 0) targets += (targets.empty() ? "" : ",") + std::to_string(member);
-  }
   std::set<ObjectId> objects;
   for (const auto& [object, regions] : log.dirty) objects.insert(object);
   std::string why = "stripes of " + std::to_string(objects.size()) +
@@ -51,13 +59,27 @@ void Recovery::wait_for(std::uint32_t away, const LogState& log) {
   }
   const bool one = group_.record().out < 0 && std::popcount(away) == 1;
   group_.view().may_give_up.store(one ? std::countr_zero(away) : -1);
-  spdlog::error("event=parity_waits targets={} why=\"{}\" next=\"{}\"", targets, why,
+  spdlog::error("event=parity_waits targets={} why=\"{}\" next=\"{}\"", numbers_of(away), why,
                 one ? "start it, or, if it is lost for ever, weft ds give-up" : "start them");
+}
+
+void Recovery::wait_for_late(std::uint32_t late) {
+  if (group_.view().awaited.exchange(late) == late) return;
+  group_.view().may_give_up.store(-1);
+  spdlog::warn(
+      "event=parity_waits targets={} why=\"calls that failed may be carried out there yet\" "
+      "next=\"until these targets are connected anew\"",
+      numbers_of(late));
 }
 
 // Finds out who is there. One may be away when all others are and nothing is in doubt: it is out.
 Task<bool> Recovery::go_without(Op& op, const LogState& log) {
   const std::uint32_t away = co_await group_.calls().probe(group_.calls().readable(op.mode));
+  const std::uint32_t late = group_.calls().unsettled(group_.calls().readable(op.mode) & ~away);
+  if (late != 0) {
+    wait_for_late(late);
+    co_return false;
+  }
   if (away == 0) co_return true;
   const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
   const bool one = group_.record().out < 0 && std::popcount(away) == 1;

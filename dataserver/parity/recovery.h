@@ -4,7 +4,9 @@
 // without a member, makes what is dirty consistent, and ends cuts that had begun. What is removed
 // goes first: the rest may need room. That needs all
 // members, or all but the one that is out; otherwise it fails, says what it waits for, and is tried
-// again. If it waits for one member alone, it can be told to go on without (give_up()).
+// again. So it is while a call that failed may be carried out at a member yet (Store::settled()):
+// that must not come after what recovery does. If it waits for one member alone, it can be told to
+// go on without (give_up()).
 //
 // Threading: recover() on rings[0], with no operation under way; give_up() from any thread.
 #pragma once
@@ -41,6 +43,7 @@ class Recovery {
   // The record, and what is to be done about the log.
   Task<Result<LogState>> load_group();
   void wait_for(std::uint32_t away, const LogState& log);
+  void wait_for_late(std::uint32_t members);
   Task<bool> go_without(Op& op, const LogState& log);
   Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);
   Task<bool> free_room(Op& op, LogState& log);

@@ -51,6 +51,7 @@ class MemoryMember final : public ds::Store {
 
   bool failing = false;       // answers nothing any more: everything is late
   bool disk_fails = false;    // answers kIo to everything
+  bool late = false;          // tells of a timeout, and writes and cuts when carry_out_late() says
   std::uint64_t busy = 0;     // so many calls, from the next on, are told kBusy
   unsigned turns = 1;         // of the ring, until it answers
   std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
@@ -62,6 +63,7 @@ class MemoryMember final : public ds::Store {
   std::optional<std::uint64_t> told_free;
   std::uint64_t reads = 0;
   std::uint64_t truncates = 0;
+  std::uint64_t stats = 0;
   std::uint64_t written_bytes = 0;
   // Where its disk cannot read, until it is written: an object's byte.
   std::map<layout::ObjectId, std::set<std::uint64_t>> unreadable;
@@ -132,6 +134,10 @@ class MemoryMember final : public ds::Store {
     for (const Buffer& piece : what.data) {
       bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     }
+    if (late) {
+      return postpone(std::move(done), object,
+                      [offset, bytes](File& file) { put(file.now, offset, bytes); });
+    }
     const bool too_long = offset + bytes.size() > longest;
     if (too_long) bytes.resize(longest - std::min(offset, longest));
     const bool full = !take_room(object, offset, bytes.size());
@@ -166,6 +172,9 @@ class MemoryMember final : public ds::Store {
   void truncate(const layout::ObjectId& object, std::uint64_t size,
                 Done<ds::ObjectStat> done) override {
     if (!writable()) return refuse(std::move(done));
+    if (late) {
+      return postpone(std::move(done), object, [size](File& file) { file.now.resize(size, '\0'); });
+    }
     if (size == 0 && !files.contains(object)) return answer(std::move(done), ds::ObjectStat{});
     File& file = files[object];
     ++truncates;
@@ -182,6 +191,7 @@ class MemoryMember final : public ds::Store {
     answer(std::move(done), Result<>{});
   }
   void stat(const layout::ObjectId& object, Done<ds::ObjectStat> done) override {
+    ++stats;
     if (!alive()) return refuse(std::move(done));
     const auto found = files.find(object);
     if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
@@ -253,6 +263,10 @@ class MemoryMember final : public ds::Store {
     files.clear();
     ++verifier_;
   }
+  void carry_out_late() {
+    for (const auto& call : std::exchange(late_calls_, {})) call();
+  }
+  [[nodiscard]] bool settled() const override { return late_calls_.empty(); }
   [[nodiscard]] ds::WriteVerifier verifier() const override { return verifier_; }
   [[nodiscard]] Result<ds::StoreStat> usage() const override {
     return ds::StoreStat{.capacity_bytes = capacity,
@@ -289,6 +303,15 @@ class MemoryMember final : public ds::Store {
     file.durable = file.now;
     file.unsynced.clear();
   }
+  template <class T, class Change>
+  void postpone(Done<T> done, const layout::ObjectId& object, Change change) {
+    late_calls_.emplace_back([this, object, change = std::move(change)] {
+      File& file = files[object];
+      change(file);
+      settle(file);
+    });
+    answer(std::move(done), fail(Errc::kTimedOut, "injected"));
+  }
   [[nodiscard]] bool alive() {
     if (busy > 0 && !was_busy_) {
       --busy;
@@ -324,6 +347,7 @@ class MemoryMember final : public ds::Store {
   BufferPool& pool_;
   ds::WriteVerifier verifier_ = 1;
   bool was_busy_ = false;  // of the call that is being answered
+  std::vector<std::function<void()>> late_calls_;
 };
 
 // Of members that are new and empty.
@@ -343,6 +367,7 @@ class MemoryDisk final : public ds::GroupDisk {
   explicit MemoryDisk(Power& power) : power_(power) {}
   Kept kept;
   std::uint64_t appends = 0;
+  bool fail_appends = false;
 
   void load(Loaded done) override {
     ds::IoRing::current()->post(
@@ -370,6 +395,10 @@ class MemoryDisk final : public ds::GroupDisk {
   void crash() { kept.log.resize(durable_ + power_.random.below(kept.log.size() - durable_ + 1)); }
   void append(std::vector<std::byte> bytes, bool sync, Done done) override {
     ++appends;
+    if (fail_appends) {
+      return ds::IoRing::current()->post(
+          [done = std::move(done)]() mutable { done(fail(Errc::kIo, "injected")); });
+    }
     const bool was_on = power_.on;
     std::size_t size = power_.take() ? bytes.size() : 0;
     if (was_on && !power_.on) {  // torn, or whole and not synced
