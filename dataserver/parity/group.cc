@@ -517,6 +517,7 @@ Task<bool> Group::put_out(unsigned member) {
 
 void Group::begin_recovery() {
   const MutexLock lock(mutex_);
+  recovering_ = true;
   ++generation_;
   objects_.clear();
   forget_at_ = 0;
@@ -547,7 +548,7 @@ Task<bool> Group::adopt(const Mode& mode, const LogState& log) {
 
 void Group::end_recovery() {
   const MutexLock lock(mutex_);
-  broken_ = false;
+  broken_ = recovering_ = false;
 }
 
 Group::DirtyRegions Group::begin_rebuild() {

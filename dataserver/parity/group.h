@@ -339,7 +339,7 @@ class Group {
   Task<Result<>> look_for_gone(Op& op, ObjectId object, ObjectPtr state);
   Task<Result<>> flush_held(Op& op, ObjectId object, ObjectPtr state);
   [[nodiscard]] std::uint64_t returns() const;
-  [[nodiscard]] bool is_broken() const;
+  [[nodiscard]] bool is_recovering() const;
   void forget_some() WEFT_REQUIRES(mutex_);
   Task<Result<Mark>> mark_regions(ObjectId object, std::uint64_t first, std::uint64_t last);
   Task<Result<>> append(std::vector<std::byte> bytes);
@@ -362,6 +362,8 @@ class Group {
   Mode mode_ WEFT_GUARDED_BY(mutex_);
   bool blocked_ WEFT_GUARDED_BY(mutex_) = true;  // operations wait
   bool broken_ WEFT_GUARDED_BY(mutex_) = true;   // recovery is needed
+  // It is under way: no operation is. Operations go on while the group is broken, until it begins.
+  bool recovering_ WEFT_GUARDED_BY(mutex_) = true;
   std::uint64_t generation_ WEFT_GUARDED_BY(mutex_) = 1;
   std::uint64_t returns_ WEFT_GUARDED_BY(mutex_) = 0;  // of members that were out
   std::size_t in_flight_ WEFT_GUARDED_BY(mutex_) = 0;

@@ -94,9 +94,9 @@ std::uint64_t Group::returns() const {
   return returns_;
 }
 
-bool Group::is_broken() const {
+bool Group::is_recovering() const {
   const MutexLock lock(mutex_);
-  return broken_;
+  return recovering_;
 }
 
 void Group::forget_some() {
@@ -162,7 +162,7 @@ void Group::found_gone(const ObjectId& object, std::uint32_t at) {
 
 // While the group is being recovered nothing is kept of objects: their headers are about to change.
 Task<Result<std::uint32_t>> Group::gone_in(Op& op, ObjectId object, std::uint32_t blank) {
-  if (is_broken()) co_return 0;
+  if (is_recovering()) co_return 0;
   auto state = co_await find_in(op, object);
   if (!state) co_return pass(state);
   const Object known = look(*state);
@@ -309,7 +309,7 @@ void Group::header_is_wrong(const ObjectPtr& state, std::uint32_t gone) {
 
 Task<Result<>> Group::load(Op& op, Image& image, std::uint32_t mask) {
   if (auto loaded = co_await calls_.load(op, image, mask); !loaded) co_return loaded;
-  if (is_broken()) co_return Result<>{};
+  if (is_recovering()) co_return Result<>{};
   auto state = co_await find_in(op, image.object);
   if (!state) co_return pass(state);
   auto gone = co_await gone_in(op, image.object, blank_at(geometry(), image, look(*state).size));

@@ -195,6 +195,35 @@ TEST_CASE("an object that all members lose is an error, and no zeros", "[parity]
   CHECK(rig.remove(kObject).has_value());
 }
 
+TEST_CASE("what a member lost is computed while the group is broken and not recovered yet",
+          "[parity][gone]") {
+  for (unsigned which = 0; which < 3; ++which) {
+    INFO("which " << which);
+    ParityRig rig(3, 4096);
+    rig.options.retry_every = 2s;
+    rig.restart();
+    std::string bytes = fill(rig);
+    take_files(rig, which);
+    rig.disk.fail_appends = true;
+    CHECK_FALSE(rig.write(object_of(77), 0, "x").has_value());
+    rig.disk.fail_appends = false;
+    for (std::size_t at = 0; at < kSize; at += 4096) {
+      const auto found = rig.text(kObject, at, 4096);
+      CHECK((found.starts_with("error: busy") || found == bytes.substr(at, 4096)));
+    }
+    for (const std::size_t at : {9U, 4105U, 8201U}) {  // one block is that member's
+      (void)rig.write(kObject, at, "part");
+      bytes.replace(at, 4, "part");
+    }
+    REQUIRE(rig.whole());
+    for (const std::size_t at : {9U, 4105U, 8201U}) REQUIRE(rig.write(kObject, at, "part"));
+    CHECK((rig.text(kObject, 0, kSize) == bytes));
+    rig.commit(kObject).value();
+    CHECK(mended(rig));
+    CHECK((rig.text(kObject, 0, kSize) == bytes));
+  }
+}
+
 TEST_CASE("a hole is read without an alarm", "[parity][gone]") {
   ParityRig rig(3, 4096);
   REQUIRE(rig.write(kObject, 1 << 20, "far").has_value());
