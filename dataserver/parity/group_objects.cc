@@ -110,6 +110,7 @@ void Group::forget_some() {
   forget_at_ = objects_.size() + objects_.size() / 8;
 }
 
+// kIo: there is a header, but none that can be read and is right.
 Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {
   std::vector<MemberRead> headers(members());
   Join join;
@@ -130,8 +131,10 @@ Task<Result<>> Group::read_header(Op& op, ObjectId object, Object& into) {
     if (headers[member].unread) continue;
     auto bytes = headers[member].payload.flatten();
     if (!bytes) co_return pass(bytes);
-    if (all_zeros(*bytes)) blank |= std::uint32_t{1} << member;
+    const bool none = all_zeros(*bytes);
+    if (none) blank |= std::uint32_t{1} << member;
     const auto header = decode_sum_header(*bytes);
+    unread = unread || (!header && !none);
     if (!header) continue;
     if (into.exists && header->sequence == into.sequence && header->size == into.size) ++same;
     if (into.exists && header->sequence <= into.sequence) continue;

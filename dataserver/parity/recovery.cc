@@ -101,6 +101,7 @@ Task<bool> Recovery::go_without(Op& op, const LogState& log) {
 Task<bool> Recovery::recover() {
   co_await Group::Quiesce(group_);
   group_.begin_recovery();
+  unread_.clear();
   auto log = co_await load_group();
   if (!log) {
     spdlog::error("event=parity_recovery_failed error=\"{}\"", log.error().describe());
@@ -122,7 +123,7 @@ Task<bool> Recovery::recover() {
       record.given_up += lost;
       if (!co_await group_.save_record(record)) co_return false;
     }
-    log->dirty.clear();
+    std::erase_if(log->dirty, [this](const auto& one) { return !unread_.contains(one.first); });
   } else if (!co_await cut_ends(op, *log)) {
     co_return false;
   }
@@ -190,7 +191,8 @@ Task<bool> Recovery::redo_contents(Op& op, const LogState& log) {
   }
   for (const auto& [object, size] : sizes) {
     Object state;
-    if (!co_await group_.read_header(op, object, state)) co_return false;
+    if (!co_await read_header(op, object, state)) co_return false;
+    if (unread_.contains(object)) continue;
     const std::uint32_t gone = surely_gone(state);
     const bool right = state.exists && state.size >= size && !state.header_dirty;
     if (right && gone == state.gone) continue;
@@ -208,7 +210,8 @@ Task<bool> Recovery::cut_ends(Op& op, const LogState& log) {
   const std::uint32_t there = group_.calls().readable(op.mode);
   for (const auto& [object, regions] : log.dirty) {
     Object state;
-    if (!co_await group_.read_header(op, object, state)) co_return false;
+    if (!co_await read_header(op, object, state)) co_return false;
+    if (unread_.contains(object)) continue;
     const auto cut = state.exists ? co_await group_.calls().cut(op, object, state.size, there)
                                   : co_await group_.calls().remove(op, object, there);
     if (!cut) co_return false;
@@ -230,7 +233,8 @@ Task<bool> Recovery::redo_cuts(Op& op, LogState& log) {
       log.dirty[object].insert({region, region | kCutFrom});
     }
     Object state;
-    if (!co_await group_.read_header(op, object, state)) co_return false;
+    if (!co_await read_header(op, object, state)) co_return false;
+    if (unread_.contains(object)) continue;
     auto tail = co_await stripes_.clear_tail(op, object, cut.size);
     if (!tail) co_return false;
     const SumHeader header{.sequence = state.sequence + 1, .size = cut.size};
@@ -239,6 +243,17 @@ Task<bool> Recovery::redo_cuts(Op& op, LogState& log) {
     if (!co_await group_.calls().cut(op, object, cut.size, group_.calls().readable(op.mode))) {
       co_return false;
     }
+  }
+  co_return true;
+}
+
+Task<bool> Recovery::read_header(Op& op, ObjectId object, Object& into) {
+  auto read = co_await group_.read_header(op, object, into);
+  if (read) co_return true;
+  if (op.failed != 0 || !(read.error() == Errc::kIo)) co_return false;
+  if (unread_.insert(object).second) {
+    spdlog::error("event=parity_header_lost object={} next=\"it stays as it is: I/O errors\"",
+                  to_string(object));
   }
   co_return true;
 }
@@ -252,7 +267,8 @@ std::uint32_t Recovery::surely_gone(const Object& state) {
 Task<bool> Recovery::recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions,
                                     std::uint64_t& given_up) {
   Object state;
-  if (!co_await group_.read_header(op, object, state)) co_return false;
+  if (!co_await read_header(op, object, state)) co_return false;
+  if (unread_.contains(object)) co_return true;
   const std::uint32_t all = group_.calls().readable(op.mode);
   if (!state.exists) co_return co_await group_.calls().remove(op, object, all);
   const std::uint32_t gone = surely_gone(state);

@@ -11,6 +11,8 @@
 // Threading: recover() on rings[0], with no operation under way; give_up() from any thread.
 #pragma once
 
+#include <set>
+
 #include "dataserver/parity/stripe_writer.h"
 
 namespace weft::ds::parity {
@@ -50,6 +52,8 @@ class Recovery {
   Task<bool> redo_contents(Op& op, const LogState& log);
   Task<bool> cut_ends(Op& op, const LogState& log);
   Task<bool> redo_cuts(Op& op, LogState& log);
+  // False: it is to be tried again. An object without a header that can be read is unread_.
+  Task<bool> read_header(Op& op, ObjectId object, Object& into);
   [[nodiscard]] static std::uint32_t surely_gone(const Object& state);
   Task<bool> recover_object(Op& op, ObjectId object, std::set<std::uint64_t> regions,
                             std::uint64_t& given_up);
@@ -67,6 +71,8 @@ class Recovery {
   Group& group_;
   Scrub& scrub_;
   StripeWriter stripes_;
+  // Objects that are left as they are, and dirty: how far they go is not known.
+  std::set<ObjectId> unread_;
   std::atomic<int> give_up_{-1};  // a member that recovery is to go on without
 };
 

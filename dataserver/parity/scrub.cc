@@ -249,6 +249,11 @@ Task<Result<>> Scrub::check_shape(Op& op, Subject& at, ScrubFindings& found) {
   found = {};
   at.rows = 0;
   auto state = co_await group_.find_in(op, at.object);
+  if (!state && op.failed == 0 && state.error() == Errc::kIo) {
+    ++found.lost;
+    spdlog::error("event=parity_scrub_lost object={} what=header", to_string(at.object));
+    co_return Result<>{};
+  }
   if (!state) co_return pass(state);
   at.state = std::move(*state);
   if (auto good = co_await check_headers(op, at, found); !good) co_return good;
