@@ -176,14 +176,18 @@ Task<Result<>> Rebuild::rebuild_object(Subject at, TokenBucket& rate) {
       if (auto done = co_await rebuild_range(at, there, rate); !done) co_return done;
     }
   }
-  co_return co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
+  auto committed = co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
     if (!op.mode.rebuilding) co_return ended();
-    if (at.header_last) {
-      const Hold hold = co_await group_.lock(at.object, kHeaderRange);
-      if (auto written = co_await write_header(op, at); !written) co_return written;
-    }
     co_await group_.calls().commit(op, at.object, std::uint32_t{1} << op.mode.out);
     co_return Result<>{};
+  });
+  if (!committed || !at.header_last) co_return committed;
+  const Hold whole = co_await group_.lock(at.object, kWholeObject);  // it may be removed meanwhile
+  co_return co_await group_.until_done(0, [&](Op& op) -> Task<Result<>> {
+    if (!op.mode.rebuilding) co_return ended();
+    const Hold hold = co_await group_.lock(at.object, kHeaderRange);
+    if (!group_.look(at.state).exists) co_return Result<>{};
+    co_return co_await write_header(op, at);
   });
 }
 
@@ -193,10 +197,13 @@ Task<Result<>> Rebuild::rebuild_range(const Subject& at, ByteRange stripes, Toke
   const std::uint64_t run = group_.stripes_at_once();
   std::uint64_t next = 0;
   for (std::uint64_t from = stripes.begin; from < stripes.end; from = next) {
-    const std::uint64_t last = next = std::min(stripes.end, from + run);
+    std::uint64_t last = std::min(stripes.end, from + run);
     bool empty = false;
     {
       const Hold hold = co_await group_.lock(at.object, {from * width, last * width});
+      // It may have been cut or removed meanwhile, at the member too.
+      last = next = std::min(last, geometry().stripes(group_.look(at.state).size));
+      if (from >= last) co_return Result<>{};
       auto done = co_await group_.until_done(
           0, [&](Op& op) { return rebuild_stripes(op, at, from, last, empty); });
       if (!done) co_return done;

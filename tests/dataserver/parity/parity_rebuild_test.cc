@@ -388,6 +388,67 @@ TEST_CASE("what became zeros while a member was out does so at one that has no h
   }
 }
 
+TEST_CASE("what is removed or cut while it is rebuilt is not brought back to the member",
+          "[parity][rebuild]") {
+  constexpr std::size_t kLong = std::size_t{4} << 20;
+  for (const bool header : {true, false}) {  // at the member
+    for (const std::size_t keep : {0U, 9000U}) {
+      INFO("header " << header << " keep " << keep);
+      ParityRig rig;
+      rig.options.rates.rebuild = std::uint64_t{8} << 20;
+      rig.restart();
+      std::string content = pattern(kLong);
+      REQUIRE(rig.write(kObject, 0, content).has_value());
+      if (header) rig.commit(kObject).value();
+      go_out(rig, 1);
+      content = pattern(kLong, 2);
+      REQUIRE(rig.write(kObject, 0, content).has_value());
+      rig.member[1]->failing = false;
+      REQUIRE(rig.eventually([&] { return rig.view().rebuilt_bytes.load() > 0; }));
+      if (keep == 0) {
+        REQUIRE(rig.remove(kObject).has_value());
+      } else {
+        REQUIRE(rig.truncate(kObject, keep).has_value());
+      }
+      content.resize(keep);
+      REQUIRE(rig.whole());
+      CHECK(unreadable(rig, content).empty());
+      CHECK(rig.bad_rows(kObject) == 0);
+      for (const auto& one : {kObject, ds::sums_of(kObject)}) {
+        CHECK(rig.member[1]->files[one].now.size() == rig.member[0]->files[one].now.size());
+      }
+      REQUIRE(rig.group().begin_scrub(false).has_value());
+      REQUIRE(rig.eventually([&] { return rig.view().scrub.rounds.load() == 1; }));
+      CHECK(rig.view().scrub.lost.load() == 0);
+    }
+  }
+}
+
+TEST_CASE("a member that restarts where it gets its header does not count as one with the object",
+          "[parity][rebuild]") {
+  constexpr std::size_t kLong = std::size_t{512} << 10;  // 8 regions, one of them dirty
+  for (std::uint64_t at = 1;; ++at) {
+    INFO("at " << at);
+    ParityRig rig(3, 4096, at);
+    std::string content = fill(rig, kLong);
+    go_out(rig, 1);
+    REQUIRE(rig.write(kObject, 0, "part").has_value());
+    content.replace(0, 4, "part");
+    rig.member[1]->files.clear();
+    rig.member[1]->fail_in = at;
+    rig.member[1]->failing = false;
+    REQUIRE(
+        rig.eventually([&] { return rig.member[1]->failing || rig.view().rebuilds.load() > 0; }));
+    if (!rig.member[1]->failing) break;  // it needs no more writes than these
+    rig.member[1]->crash();
+    rig.member[1]->failing = false;
+    REQUIRE(rig.whole());
+    CHECK(unreadable(rig, content).empty());
+    rig.member[0]->failing = true;
+    CHECK(unreadable(rig, content).empty());
+  }
+}
+
 TEST_CASE("what became zeros does so at a new store that went out in the middle of the object",
           "[parity][rebuild]") {
   constexpr std::size_t kLong = std::size_t{4} << 20;
