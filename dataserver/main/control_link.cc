@@ -288,10 +288,9 @@ bool ControlLink::all_over() {
 }
 
 control::Register ControlLink::registration() {
-  const bool rolled_back = parts_.chain.rolled_back();
+  const bool rolled_back = told_rolled_back_ = parts_.chain.rolled_back();
   const auto [identity, state] = [&] {
     const MutexLock lock(mutex_);
-    told_rolled_back_ = rolled_back;
     return std::pair(identity_, state_to_tell(rolled_back));
   }();
   const DsConfig& config = parts_.config;
@@ -321,9 +320,8 @@ control::StoreState ControlLink::state_to_tell(bool rolled_back) const {
 
 // On the worker, as join(). Until the state is durable the metadata server takes both it and the
 // one before; the first heartbeat tells that it is.
-Result<> ControlLink::advance() {
+Result<> ControlLink::advance(bool rolled_back) {
   MutexLock lock(mutex_);
-  const bool rolled_back = told_rolled_back_;
   const control::StoreState now = state_to_tell(rolled_back);
   lock.unlock();  // over the write: nobody else changes it
   const control::StoreState next = control::next_state(now, parts_.boot);
@@ -363,7 +361,7 @@ Result<> ControlLink::follow(std::uint64_t mds_boot) {
 }
 
 // On the worker, which alone changes the store's identity.
-Result<> ControlLink::join(const control::Registered& answer) {
+Result<> ControlLink::join(const control::Registered& answer, bool rolled_back) {
   const StoreIdentity& identity = parts_.chain.directory().identity();
   if (identity.ds_id != 0 &&
       (identity.ds_id != answer.ds_id || identity.cluster != answer.cluster)) {
@@ -373,7 +371,7 @@ Result<> ControlLink::join(const control::Registered& answer) {
   if (auto joined = parts_.chain.directory().join(answer.cluster, answer.ds_id); !joined) {
     return joined;
   }
-  if (auto noted = advance(); !noted) return noted;
+  if (auto noted = advance(rolled_back); !noted) return noted;
   {
     const MutexLock lock(mutex_);
     identity_ = identity;
@@ -386,8 +384,9 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
   // With a disk that does not answer the worker would not, either. It stays registered, as with
   // fences that could not be noted: it says so, and has them before it gets a lease.
   if (trouble_ && joined_.load() == answer.mds_boot) return done(Result<>{});
-  boost::asio::post(worker_, [this, answer = std::move(answer), done = std::move(done)]() mutable {
-    if (auto joined = join(answer); !joined) {
+  boost::asio::post(worker_, [this, rolled_back = told_rolled_back_, answer = std::move(answer),
+                              done = std::move(done)]() mutable {
+    if (auto joined = join(answer, rolled_back); !joined) {
       std::string text = joined.error().describe();
       if (refused_ != text) {
         spdlog::error("event=registration_refused ds_id={} error=\"{}\"", answer.ds_id, text);

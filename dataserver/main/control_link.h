@@ -182,9 +182,10 @@ class ControlLink final : public rpc::control::ClientEvents,
   void call(const R& request, std::chrono::milliseconds timeout, Answer<typename R::Reply> done);
   // If they are not what was told, and the metadata server wants to know.
   void tell_transports();
-  [[nodiscard]] Result<> join(const rpc::control::Registered& answer);
+  // `rolled_back`: as the registration said that was answered.
+  [[nodiscard]] Result<> join(const rpc::control::Registered& answer, bool rolled_back);
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
-  [[nodiscard]] Result<> advance();
+  [[nodiscard]] Result<> advance(bool rolled_back);
   // What a registration says of the store.
   [[nodiscard]] rpc::control::StoreState state_to_tell(bool rolled_back) const
       WEFT_REQUIRES(mutex_);
@@ -213,6 +214,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   Duplicator* duplicator_ = nullptr;
   Resyncs* resyncs_ = nullptr;
   bool trouble_ = false;  // the control thread's: that the store is not there was told
+  // Likewise: that the last registration was of a store whose target was rolled back.
+  bool told_rolled_back_ = false;
   // The control thread's, but for the value: of what was under way when the trouble ended.
   enum class Rest : std::uint8_t { kUnderWay, kOver, kUnknown };
   std::shared_ptr<std::atomic<Rest>> rest_;
@@ -233,8 +236,6 @@ class ControlLink final : public rpc::control::ClientEvents,
   std::vector<Answer<void>> fences_answers_ WEFT_GUARDED_BY(mutex_);
   StoreIdentity identity_ WEFT_GUARDED_BY(mutex_);  // the store's, copied
   StoreState state_ WEFT_GUARDED_BY(mutex_);        // only the worker changes it
-  // That the last registration was of a store whose target was rolled back.
-  bool told_rolled_back_ WEFT_GUARDED_BY(mutex_) = false;
   ChangesUnderWay changes_;
   LogLimit late_log_;
   Dialer dialer_;

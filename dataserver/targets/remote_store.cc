@@ -158,7 +158,7 @@ Result<> RemoteStore::not_rolled_back(const TargetStore& told) {
       noted_.generation < told.expected.generation ? noted_ : told.expected;
   generation_ = std::max(generation_, told.noted->generation);
   const bool good = *told.noted == expected || told.noted->generation > expected.generation ||
-                    *told.noted == taken_;
+                    (told.noted == taken_ && expected == taken_for_);
   rolled_back_ = !good;
   if (good) return {};
   old_ = told;
@@ -185,7 +185,8 @@ void RemoteStore::serve(bool as_it_is) {
     const MutexLock lock(mutex_);
     if (std::exchange(serving_, true) || !rolled_back_ || !as_it_is) return;
     rolled_back_ = false;
-    taken_ = *old_.noted;
+    taken_ = old_.noted;
+    taken_for_ = noted_;
     instance = old_.instance;
   }
   spdlog::warn("event=target_taken_as_it_is target={}", to_string(parts_.address));

@@ -152,8 +152,10 @@ class RemoteStore final : public Store {
   std::optional<std::uint64_t> noted_for_ WEFT_GUARDED_BY(mutex_);
   bool serving_ WEFT_GUARDED_BY(mutex_);
   bool rolled_back_ WEFT_GUARDED_BY(mutex_) = false;
-  TargetStore old_ WEFT_GUARDED_BY(mutex_);   // what that said
-  StoreState taken_ WEFT_GUARDED_BY(mutex_);  // the state of one that is taken as it is
+  TargetStore old_ WEFT_GUARDED_BY(mutex_);  // what that said
+  // The state of one that is taken as it is, while this was noted last.
+  std::optional<StoreState> taken_ WEFT_GUARDED_BY(mutex_);
+  StoreState taken_for_ WEFT_GUARDED_BY(mutex_);
   bool closed_ = false;
 };
 

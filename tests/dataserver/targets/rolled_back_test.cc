@@ -1,5 +1,6 @@
 // Targets whose stores come back in an earlier state.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <filesystem>
 
 #include "dataserver/store/state_file.h"
@@ -84,6 +85,18 @@ TEST_CASE("rolled back: a target is only told of, until it is to be served") {
     CHECK(runner.text(kObject, 0, 10) == "new");
     CHECK_FALSE(runner.remote().rolled_back());
   }
+  SECTION("it is taken as it is, and no second time") {
+    auto target = rig.start();
+    RemoteRunner runner(rig, rig.local());
+    CHECK(runner.text(kObject, 0, 10) == "old");
+    runner.remote().serve(true);
+    REQUIRE(rig.wait_noted(runner, newest));
+    REQUIRE(runner.write(kObject, 0, "newer"));
+    target.reset();
+    rig.bring_back("old");
+    target = rig.start();
+    CHECK(runner.eventually([&] { return runner.remote().refused(); }));
+  }
   SECTION("it is taken as it is, and from then on the one that was newer is the older one") {
     {
       const auto target = rig.start();
@@ -135,6 +148,18 @@ TEST_CASE("rolled back: a copy that another data server has noted a state at is 
   const auto target = rig.start();
   RemoteRunner runner(rig, rig.local());
   CHECK(runner.text(kObject, 0, 10) == "x");
+  CHECK(runner.remote().rolled_back());
+}
+
+TEST_CASE("rolled back: a target that has noted nothing is older than one that had") {
+  const Rig rig;
+  rig.run_once("x");
+  std::filesystem::remove(rig.state_file());
+  const auto target = rig.start();
+  const bool member = GENERATE(false, true);
+  RemoteRunner runner(rig, rig.local(), impatient(), 1, 'a', member);
+  CHECK(runner.text(kObject, 0, 10) ==
+        (member ? "error: timed out: the target did not answer" : "x"));
   CHECK(runner.remote().rolled_back());
 }
 
