@@ -118,7 +118,8 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
   [[nodiscard]] Task<Step<>> fetch(Piece& piece, std::span<const DiffRun> runs);
   [[nodiscard]] Step<std::vector<Buffer>> take(Piece& piece, std::span<const DiffRun> runs,
                                                rpc::nfs4::CompoundResult& result);
-  [[nodiscard]] Task<Step<>> settle_end(Piece& piece);
+  enum class Ends : std::uint8_t { kCutOnly, kBoth };
+  [[nodiscard]] Task<Step<>> settle_end(Piece& piece, Ends ends);
   [[nodiscard]] Task<Step<>> verify(const Piece& piece);
 
   Parts& parts_;

@@ -38,7 +38,7 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::attempt(Piece& piece) {
   }
   // First: a write into a block that goes on behind it needs what is there, which may be bad.
   if (!request_.report_only) {
-    if (auto settled = co_await settle_end(piece); !settled) co_return settled;
+    if (auto cut = co_await settle_end(piece, Ends::kCutOnly); !cut) co_return cut;
   }
   const auto have = co_await read_here(piece);
   if (!have) co_return std::unexpected(have.error());
@@ -46,9 +46,8 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::attempt(Piece& piece) {
   for (const DiffRun& run : piece.runs) differs(piece.range.begin + run.begin, run.end - run.begin);
   if (!request_.report_only) {
     if (auto repaired = co_await repair(piece); !repaired) co_return repaired;
-  } else if (auto settled = co_await settle_end(piece); !settled) {
-    co_return settled;
   }
+  if (auto settled = co_await settle_end(piece, Ends::kBoth); !settled) co_return settled;
   co_return co_await verify(piece);
 }
 
@@ -228,13 +227,14 @@ Resyncs::Job::Step<std::vector<Buffer>> Resyncs::Job::take(Piece& piece,
 
 // At the source's end the object here ends as well. Everything from the piece on is held, so no
 // write that is brought here can be beyond that end, and not at the source.
-Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece) {
+Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece, Ends ends) {
   if (!piece.source_ends) co_return {};
   const auto found = co_await call<Result<ObjectStat>>(
       flow_, [&](auto done) { parts_.store.stat(request_.object, std::move(done)); });
   if (!found && found.error() != Errc::kNotFound) co_return over(found.error());
   const std::uint64_t end_there = piece.wanted.object_end;
   const std::uint64_t end_here = found ? found->size : 0;
+  if (ends == Ends::kCutOnly && end_here <= end_there) co_return {};
   // What is neither there nor within the extents is not ours to cut, nor what is before the piece:
   // of one that was left the source may have ended before this one. What other servers hold in
   // between is nothing to keep.

@@ -172,6 +172,29 @@ TEST_CASE("an end beyond the source's is cut before what is bad there is written
   CHECK(rig.bytes(kSecond) == text);
 }
 
+// Nor is it made longer before: what a disk cannot read may be read for that.
+TEST_CASE("what is bad at an end before the source's is written before more is there") {
+  Rig rig;
+  const std::string text = pattern(9000);
+  rig.put(kFirst, 0, text);
+  rig.put(kSecond, 0, pattern(5000));
+  Rig::Server& server = rig.servers.at(kSecond);
+  server.disk.at_read = EIO;
+  server.disk.writing_heals = true;
+  const std::string object = "objects/" + object_path(kMirrored);
+  std::optional<off_t> first;
+  server.disk.on_write = [&] {
+    struct stat found{};
+    REQUIRE(::fstatat(server.store->directory().root(), object.c_str(), &found, 0) == 0);
+    if (!first) first = found.st_size;
+    return 0;
+  };
+  rig.begin({{0, 8 * kMiB}});
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(first == 5000);
+  CHECK(rig.bytes(kSecond) == text);
+}
+
 // A sync that nobody waits for finds that the disk did not take what the job wrote; the next one
 // finds nothing to write.
 TEST_CASE("a job fails when what it wrote may be lost") {
