@@ -368,7 +368,11 @@ Group::Versions Group::removed(const Op& op, const ObjectId& object, const Objec
   Versions versions;
   const MutexLock lock(mutex_);
   // The next header is the first again (Recovery::surely_gone()).
-  *state = {.generation = state->generation, .returns = state->returns};
+  if (state != nullptr) {
+    *state = {.generation = state->generation, .returns = state->returns};
+  } else {
+    objects_.erase(object);
+  }
   if (op.mode.out >= 0) return versions;
   const auto found = dirty_.find(object);
   if (found == dirty_.end()) return versions;

@@ -426,10 +426,12 @@ Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint
 }
 
 Task<Result<>> ParityIo::remove(ObjectId object) {
-  auto state = co_await group_.find(object);
-  if (!state) co_return pass(state);
+  auto found = co_await group_.find(object);
+  // Without a good header nobody knows whether there is one: what there is goes.
+  if (!found && !(found.error() == Errc::kIo)) co_return pass(found);
+  const Group::ObjectPtr state = found ? *found : nullptr;
   const Hold hold = co_await group_.lock(object, kWholeObject);
-  const Object before = group_.look(*state);
+  const Object before = state == nullptr ? Object{.exists = true} : group_.look(state);
   if (!before.exists) co_return Result<>{};
   Group::Versions versions;
   auto done = co_await group_.until_done(before.generation, [&](Op& op) -> Task<Result<>> {
@@ -445,7 +447,7 @@ Task<Result<>> ParityIo::remove(ObjectId object) {
       if (op.failed == 0) group_.break_group();
       co_return removed;
     }
-    versions = group_.removed(op, object, *state);
+    versions = group_.removed(op, object, state);
     co_return removed;
   });
   if (done && !versions.empty()) group_.forget_dirty(object, versions);

@@ -85,7 +85,8 @@ ParityStore::Duty ParityStore::next_duty() {
     return Duty::kFailures;
   }
   const bool rebuilds = is.mode.rebuilding || is.rebuild_running;
-  if (is.mode.out >= 0 && !rebuilds && now >= next_rebuild_) return Duty::kBeginRebuild;
+  if (is.mode.out >= 0 && !rebuilds && there_ == is.mode.out) return Duty::kBeginRebuild;
+  if (is.mode.out >= 0 && !rebuilds && !probing_ && now >= next_rebuild_) return Duty::kProbe;
   if (is.progress && now >= next_note_) return Duty::kNote;
   if (is.none_lost) return Duty::kForget;
   group_.view().dirty_regions.store(is.dirty_regions);
@@ -112,7 +113,9 @@ Task<bool> ParityStore::carry_out(Duty duty) {
       good = co_await rebuild_.note_progress();
       break;
     case Duty::kForget: good = co_await forget_given_up(); break;
+    case Duty::kProbe: probe(); break;
     case Duty::kBeginRebuild:
+      there_ = -1;
       next_rebuild_ = group_.now() + options().retry_every;
       co_await rebuild_.begin();
       break;
@@ -131,6 +134,19 @@ Task<bool> ParityStore::carry_out(Duty duty) {
     case Duty::kNone: break;
   }
   co_return good;
+}
+
+// One that is away is waited for as long as the group has patience, and the log may be full sooner.
+void ParityStore::probe() {
+  probing_ = true;
+  group_.task_begins();
+  spawn(rebuild_.probe(), [this, member = group_.mode().out](bool there) {
+    probing_ = false;
+    there_ = there ? member : -1;
+    next_rebuild_ = group_.now() + options().retry_every;
+    group_.kick();
+    group_.task_ended();  // the last that is touched: the store may go
+  });
 }
 
 Task<bool> ParityStore::handle_failures() {

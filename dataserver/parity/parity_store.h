@@ -161,6 +161,7 @@ class ParityStore final : public Store {
     kLog,
     kEndRebuild,
     kReplace,
+    kProbe,
     kBeginRebuild,
     kNote,
     kForget,
@@ -176,6 +177,8 @@ class ParityStore final : public Store {
   [[nodiscard]] Duty next_duty();
   // False: the group must be recovered.
   Task<bool> carry_out(Duty duty);
+  // Of the member that is out.
+  void probe();
   Task<bool> handle_failures();
   Task<bool> replace();
   Task<bool> renew_log();
@@ -197,6 +200,8 @@ class ParityStore final : public Store {
   TimePoint next_note_{};
   TimePoint next_reserve_{};
   bool reserving_ = false;
+  bool probing_ = false;
+  int there_ = -1;  // the member that was out, and has answered since
   boost::asio::steady_timer timer_;
 };
 

@@ -57,13 +57,17 @@ Task<bool> Rebuild::note_progress() {
   co_return co_await group_.save_record(record);
 }
 
+Task<bool> Rebuild::probe() {
+  const std::uint32_t there = std::uint32_t{1} << static_cast<unsigned>(group_.record().out);
+  if (co_await group_.calls().probe(there) != 0) co_return false;
+  // What put it out must not come after what it is given.
+  co_return group_.calls().unsettled(there) == 0;
+}
+
 // From now on what is written is written there too; what was dirty before is what it misses.
 Task<bool> Rebuild::begin() {
   const auto member = static_cast<unsigned>(group_.record().out);
-  const std::uint32_t there = std::uint32_t{1} << member;
-  if (co_await group_.calls().probe(there) != 0) co_return false;
-  // What put it out must not come after what it is given.
-  if (group_.calls().unsettled(there) != 0) co_return false;
+  if (group_.calls().unsettled(std::uint32_t{1} << member) != 0) co_return false;
   std::optional<Progress> everything;
   if (group_.record().everything)
     everything = Progress{group_.record().done, group_.record().place};

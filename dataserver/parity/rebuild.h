@@ -33,7 +33,9 @@ class Rebuild {
   // The new store takes the place of the member that is out, if it is accepted. False: the group
   // must be recovered.
   Task<bool> replace(bool& accepted);
-  // False: the member is not there, or a call that failed may be carried out there yet.
+  // Whether the member that is out answers, and no call that failed may be carried out there yet.
+  Task<bool> probe();
+  // Once it does. False: such a call may be, after all.
   Task<bool> begin();
   // Makes the member one that is read, if it still has all. False: the group must be recovered.
   Task<bool> end();

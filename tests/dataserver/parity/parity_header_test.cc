@@ -84,6 +84,39 @@ TEST_CASE("without a member a bad header at the only other one is an error of th
   }
 }
 
+TEST_CASE("an object without a good header can be removed, and the group goes on",
+          "[parity][header]") {
+  for (const Fault fault : {Fault::kRotten, Fault::kUnreadable}) {
+    for (const bool out : {false, true}) {
+      INFO("fault " << static_cast<int>(fault) << " out " << out);
+      ParityRig rig(2);
+      fill(rig, 1);
+      commit(rig);
+      rig.member[1]->failing = out;
+      if (out) fill(rig, 2);
+      REQUIRE((out ? rig.degraded() : rig.whole()));
+      rig.restart();
+      REQUIRE((out ? rig.degraded() : rig.whole()));
+      for (unsigned member : {0U, 1U}) hurt_header(rig, member, fault);
+      rig.restart();
+      REQUIRE((out ? rig.degraded() : rig.whole()));
+      CHECK_FALSE(rig.text(kObject, 0, 10).starts_with("error: not found"));
+      REQUIRE(rig.remove(kObject).has_value());
+      CHECK(rig.text(kObject, 0, 10).starts_with("error: not found"));
+      rig.member[1]->failing = false;
+      REQUIRE(rig.whole());
+      for (const unsigned member : {0U, 1U}) {
+        CHECK_FALSE(rig.member[member]->files.contains(kObject));
+        CHECK_FALSE(rig.member[member]->files.contains(ds::sums_of(kObject)));
+      }
+      CHECK((rig.text(kOther, 0, kSize) == pattern(kSize, out ? 2 : 1)));
+      REQUIRE(rig.write(kObject, 0, pattern(kSize, 3)).has_value());
+      CHECK((rig.text(kObject, 0, kSize) == pattern(kSize, 3)));
+      CHECK(rig.bad_rows(kObject) == 0);
+    }
+  }
+}
+
 TEST_CASE("a dirty object without a good header does not hold up recovery", "[parity][header]") {
   for (const Fault fault : {Fault::kRotten, Fault::kUnreadable}) {
     INFO("fault " << static_cast<int>(fault));

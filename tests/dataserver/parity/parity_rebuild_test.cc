@@ -367,6 +367,29 @@ TEST_CASE("a log that what is dirty fills alone is written anew no sooner than i
   REQUIRE(rig.write(object_of(1), 0, pattern(100), ds::Stability::kFileSync));
 }
 
+// Or no start would read it, as it has the bytes of all writes.
+TEST_CASE("a log is written anew while a member is asked whether it is there",
+          "[parity][rebuild]") {
+  ParityRig rig(3);
+  rig.options.log_limit = 4096;
+  rig.restart();
+  REQUIRE(rig.whole());
+  rig.member[1]->failing = true;
+  REQUIRE(rig.write(object_of(0), 0, pattern(9000), ds::Stability::kFileSync));
+  REQUIRE(rig.degraded());
+  rig.member[1]->silent = true;
+  REQUIRE(rig.eventually([&] { return rig.member[1]->is_asked(); }));
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    REQUIRE(rig.write(object_of(i), 0, pattern(9000), ds::Stability::kFileSync));
+  }
+  CHECK(rig.eventually([&] { return rig.disk.kept.log.size() < 50'000; }));
+  CHECK(rig.member[1]->is_asked());
+  rig.member[1]->failing = false;
+  rig.member[1]->speak();
+  REQUIRE(rig.whole());
+  CHECK((rig.text(object_of(99), 0, 9000) == pattern(9000)));
+}
+
 TEST_CASE("what became zeros while a member was out does so at one that has no header of it",
           "[parity][rebuild]") {
   for (const bool punched : {true, false}) {

@@ -52,6 +52,7 @@ class MemoryMember final : public ds::Store {
   bool failing = false;       // answers nothing any more: everything is late
   bool disk_fails = false;    // answers kIo to everything
   bool late = false;          // tells of a timeout, and writes and cuts when carry_out_late() says
+  bool silent = false;        // does not answer a stat, until speak()
   std::uint64_t busy = 0;     // so many calls, from the next on, are told kBusy
   unsigned turns = 1;         // of the ring, until it answers
   std::uint64_t fail_in = 0;  // begins after so many writes, if not 0
@@ -192,6 +193,7 @@ class MemoryMember final : public ds::Store {
   }
   void stat(const layout::ObjectId& object, Done<ds::ObjectStat> done) override {
     ++stats;
+    if (silent) return unanswered_.push_back(std::move(done));
     if (!alive()) return refuse(std::move(done));
     const auto found = files.find(object);
     if (found == files.end()) return answer(std::move(done), fail(Errc::kNotFound));
@@ -262,6 +264,11 @@ class MemoryMember final : public ds::Store {
   void wipe() {
     files.clear();
     ++verifier_;
+  }
+  [[nodiscard]] bool is_asked() const { return !unanswered_.empty(); }
+  void speak() {
+    silent = false;
+    for (auto& done : std::exchange(unanswered_, {})) refuse(std::move(done));
   }
   void carry_out_late() {
     for (const auto& call : std::exchange(late_calls_, {})) call();
@@ -348,6 +355,7 @@ class MemoryMember final : public ds::Store {
   ds::WriteVerifier verifier_ = 1;
   bool was_busy_ = false;  // of the call that is being answered
   std::vector<std::function<void()>> late_calls_;
+  std::vector<Done<ds::ObjectStat>> unanswered_;
 };
 
 // Of members that are new and empty.
