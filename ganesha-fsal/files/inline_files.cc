@@ -180,17 +180,19 @@ Result<> FileData::leave_store(const LayoutRequest& request,
   return to_objects(request.file, policy);
 }
 
-// A file that grows is read here whatever keeps it from its objects. kBusy of one that does not
-// passes in a moment, but a client goes by "unavailable" for minutes.
+// A file that grows is read here whatever keeps it from its objects. kBusy passes in a moment, of
+// one that does not grow or that somebody is bringing there now; a client goes by "unavailable" for
+// minutes.
 bool FileData::served_here(const LayoutRequest& request, const layout::PlacementPolicy& policy,
                            const Error& why) const {
   const bool reads = request.access == layout::Access::kRead;
-  if (growing(request.file)) return reads;
+  const Phase phase = FileTable::Looking(parts_.files, request.file)->phase;
+  if (phase.growing) return reads && !(why == Errc::kBusy && phase.is_alone());
   if (why == Errc::kBusy || !may_be_inline(policy)) return false;
   const auto here = is_inline(request.file);
   const auto attributes = parts_.names.getattr(request.file);
   if (!here || !*here || !attributes) return false;
-  return reads || attributes->size <= policy.inline_bytes;
+  return reads || (policy.inline_bytes > 0 && attributes->size <= policy.inline_bytes);
 }
 
 // Without bytes there is nothing to bring, and the map is made by whoever needs it. If there are

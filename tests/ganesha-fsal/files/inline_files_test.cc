@@ -502,6 +502,27 @@ TEST_CASE_METHOD(HeldThreadTest, "who comes late to a growth keeps no COMMIT fro
   CHECK(grown() == 1);
 }
 
+TEST_CASE_METHOD(HeldThreadTest, "who asks for a layout while a file is brought away asks again") {
+  REQUIRE(write(0, pattern(600, 1)));
+  write_late(600, pattern(600, 2));
+  REQUIRE(held.await_held(1));
+  held.let_go_of_one();
+  REQUIRE(held.await_held(2));
+  REQUIRE(growing());
+  CHECK(layout(false, layout::Access::kRead).error() == Errc::kBusy);
+  held.let_go();
+  late.join();
+  CHECK(layout(false, layout::Access::kRead).has_value());
+}
+
+TEST_CASE_METHOD(InlineFilesTest,
+                 "where no file is to be inline nothing is done here for want of room") {
+  REQUIRE(write_at(file(kRootFileId, "other"), 0, pattern(10, 1)));
+  policy.inline_bytes = 0;
+  policy.reserve_bytes = std::numeric_limits<std::int64_t>::max();
+  CHECK(layout(false).error() == Errc::kNoSpace);
+}
+
 TEST_CASE_METHOD(InlineFilesTest, "writers and readers of one file as it grows") {
   // Each writer writes its own bytes, the last beyond the limit.
   constexpr std::size_t kWriters = 6;
