@@ -159,7 +159,7 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
   for (std::size_t at = 0; at < stripes.size(); ++at) {
     const std::uint64_t needed = striping.object_end(static_cast<std::uint32_t>(at), size);
     const auto* const best = as_is ? stripes[at].longest() : stripes[at].best(needed);
-    if (best == nullptr && stripes[at].silent) {
+    if (stripes[at].silent && (best == nullptr || (as_is && best->end() < needed))) {
       return fail(Errc::kUnreachable, "a data server is away that may have what others lack");
     }
     if (best == nullptr) {

@@ -319,6 +319,21 @@ TEST_CASE_METHOD(Restored, "restored: one copy stays, and others are compared wi
   check_clean();
 }
 
+TEST_CASE_METHOD(Restored, "restored: as it is no copy is taken while a longer one may be away") {
+  policy.copies = 2;
+  const FileId f = put("f", 3 * kUnit);
+  restore();
+  servers[0]->hold(f, kUnit);
+  servers[1]->hold(f, 2 * kUnit);
+  CHECK(server->data().fit(f).error() == Errc::kIo);
+  servers[1]->disconnect();
+  REQUIRE(await_that([&] { return server->mirrors().reach(2) == Reach::kGone; }));
+  later = 200s;
+  CHECK(server->data().accept_restored(f).error() == Errc::kUnreachable);
+  CHECK(state(f) == State::kDamaged);
+  CHECK((*names->layout(f))->copies[1].state == layout::CopyState::kCurrent);
+}
+
 TEST_CASE_METHOD(Restored, "restored: the other copy's data server is away") {
   policy.copies = 2;
   const FileId f = put("f", 3 * kUnit);
