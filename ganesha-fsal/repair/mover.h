@@ -7,7 +7,7 @@
 //      current, as any copy; once that has begun, what is written is brought there too. Copies
 //      whose servers are gone are excluded before. With three copies there is no room for a
 //      fourth: then the one that leaves is excluded first, and the successor is in its place from
-//      the start.
+//      the start. That waits until both others are current and here.
 //   2. When the successor is current, the one that leaves is excluded (mirrors.h): nobody writes
 //      through it or reads from it any more. So with one or two copies a stripe never has fewer
 //      current ones than it had.
@@ -28,6 +28,8 @@
 //
 // Of large files few are under way at once: they wait for their bytes, and as long as a file has a
 // copy that is not current it is written less directly.
+//
+// A file whose copies differ stays as it is until an administrator has said which of them is right.
 //
 // Who is left:
 //   - draining and removing data servers (Duty), whether they are here or gone;
@@ -123,6 +125,8 @@ class Mover {
     std::function<void(std::uint32_t ds_id)> fill;  // something is stale there
     std::function<void()> removals;                 // there is something to be removed
     std::function<Result<>(std::uint32_t)> forget;  // Cluster::remove_server()
+    // Whether an administrator is to say which of its copies is right (Scrubber::open_findings()).
+    std::function<bool(FileId)> differs = [](FileId) { return false; };
     Limits limits;
     const weft::Clock& clock;  // outlives it
   };
@@ -306,6 +310,12 @@ class Mover {
   // Returns those that did not begin. `begun` has the error, but of those that could not go
   // directly: they begin as any file the next time.
   std::vector<Chosen> begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
+  // Without this copy there are others, or it is none.
+  [[nodiscard]] static bool may_be_left(const layout::LayoutMap& map, std::uint32_t from,
+                                        const Round& round);
+  // Whether a copy is left that the one at `to` can be made from.
+  [[nodiscard]] static bool has_source(const layout::LayoutMap& map, std::uint32_t to,
+                                       const Round& round);
   [[nodiscard]] static bool is_overtaken(const Error& error);
   [[nodiscard]] Result<std::optional<Move>> add(const Chosen& chosen, std::uint32_t from,
                                                 const Round& round);

@@ -67,6 +67,7 @@ std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileI
                                            std::uint32_t from, const Round& round) const {
   const auto map = parts_.names.layout(file);
   if (!map || !*map || !layout::seat_of(**map, from)) return std::nullopt;
+  if (parts_.differs(file) || !may_be_left(**map, from, round)) return std::nullopt;
   const auto move = parts_.names.move_of(file);
   const auto attributes = parts_.names.getattr(file);
   if (!move || *move || !attributes) return std::nullopt;

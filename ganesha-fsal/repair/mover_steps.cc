@@ -101,7 +101,8 @@ Result<bool> Mover::fill_or_finish(const Known& known, const Round& round) {
   const Server* const to = round.find(move.to);
   const bool lost = to == nullptr || to->reach == Reach::kGone;
   const bool current = is_current(**map, move.to);
-  if (lost || (!current && (to->duty != Duty::kServing || round.given_up.contains(move.from)))) {
+  const bool given_up = lost || to->duty != Duty::kServing || round.given_up.contains(move.from);
+  if (lost || (!current && (given_up || !has_source(**map, move.to, round)))) {
     auto cancelled = cancel(move, to);
     if (!cancelled) return pass(cancelled);
     return true;
@@ -188,6 +189,14 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
   if (full(round) || moves_.size() + chosen.size() >= parts_.limits.known) return Begun::kFull;
   const auto attributes = parts_.names.getattr(file);
   if (!attributes) return Begun::kNothing;
+  if (parts_.differs(file)) {
+    note_stuck(from, file, "their copies differ, and nobody has said yet which is right");
+    return Begun::kNothing;
+  }
+  if (!may_be_left(**map, from, round)) {
+    note_stuck(from, file, "other copies of them are still to be repaired");
+    return Begun::kNothing;
+  }
   const auto to = successor(*attributes, **map, from, round);
   if (!to && to.error() == Errc::kBusy) return Begun::kFull;
   if (!to) {
@@ -245,15 +254,53 @@ Result<std::uint32_t> Mover::successor(const InodeAttributes& file, const layout
   return with_room(map, *allocated, from, round);
 }
 
+bool Mover::may_be_left(const layout::LayoutMap& map, std::uint32_t from, const Round& round) {
+  const auto seat = *layout::seat_of(map, from);
+  const Server* const left = round.find(from);
+  if (layout::has_room_at(map, seat.stripe) || left == nullptr || left->reach == Reach::kGone ||
+      !is_current(map, from)) {
+    return true;
+  }
+  const auto good = std::ranges::count_if(map.copies, [&](const layout::Copy& copy) {
+    const std::uint32_t ds_id = copy.ds_ids[seat.stripe];
+    const Server* const server = round.find(ds_id);
+    return ds_id != from && copy.state_of(seat.stripe) == CopyState::kCurrent &&
+           server != nullptr && server->reach == Reach::kHere;
+  });
+  return good >= 2;
+}
+
+bool Mover::has_source(const layout::LayoutMap& map, std::uint32_t to, const Round& round) {
+  const auto seat = layout::seat_of(map, to);
+  if (!seat) return false;
+  return std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
+    const Server* const server = round.find(copy.ds_ids[seat->stripe]);
+    return copy.state_of(seat->stripe) == CopyState::kCurrent && server != nullptr &&
+           server->reach != Reach::kGone;
+  });
+}
+
+// What is being filled there has not come yet, or not all.
 Result<std::uint32_t> Mover::with_room(const layout::LayoutMap& map, std::uint64_t bytes,
                                        std::uint32_t from, const Round& round) const {
   const auto filling = [&](std::uint32_t ds_id) {
     return static_cast<unsigned>(round.moves_to(ds_id));
   };
-  auto to = layout::choose_successor(
-      map, from, round.candidates,
-      {.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes, .under_way = filling});
-  if (to && full(round, *to)) return fail(Errc::kBusy, "enough to do");
+  const auto choose = [&](const std::vector<layout::Candidate>& candidates) {
+    return layout::choose_successor(map, from, candidates,
+                                    {.reserve_bytes = parts_.limits.reserve_bytes,
+                                     .wanted_bytes = bytes,
+                                     .under_way = filling});
+  };
+  std::vector<layout::Candidate> candidates = round.candidates;
+  for (layout::Candidate& candidate : candidates) {
+    const auto coming = round.filling.find(candidate.ds_id);
+    if (coming == round.filling.end()) continue;
+    candidate.free_bytes -= std::min(candidate.free_bytes, coming->second.bytes);
+  }
+  auto to = choose(candidates);
+  const bool waits = to ? full(round, *to) : choose(round.candidates).has_value();
+  if (waits) return fail(Errc::kBusy, "enough to do");
   return to;
 }
 

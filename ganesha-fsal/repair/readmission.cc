@@ -137,14 +137,15 @@ Result<Readmission::Found> Readmission::go_through(const Registry::Foreign& stor
     }
     auto page = parts_.names.objects_of(store.ds_id, after, parts_.limits.page);
     if (!page) return pass(page);
-    if (auto marked = mark_page(store.ds_id, *page, found); !marked) return pass(marked);
+    if (auto marked = mark_page(store, *page, found); !marked) return pass(marked);
     if (page->size() < parts_.limits.page) return found;
     after = page->back();
   }
 }
 
-Result<> Readmission::mark_page(std::uint32_t ds_id, std::span<const layout::ObjectId> objects,
-                                Found& found) const {
+Result<> Readmission::mark_page(const Registry::Foreign& store,
+                                std::span<const layout::ObjectId> objects, Found& found) const {
+  const std::uint32_t ds_id = store.ds_id;
   std::vector<control::Fence> fences;
   for (const layout::ObjectId& object : objects) {
     auto before = parts_.names.layout(object.fileid);
@@ -156,6 +157,14 @@ Result<> Readmission::mark_page(std::uint32_t ds_id, std::span<const layout::Obj
     // an administrator decides.
     if (!has_another(**before, *seat)) {
       ++found.only;
+      // What others missed they missed of newer bytes than these.
+      const bool missed = std::ranges::any_of((*before)->copies, [](const layout::Copy& copy) {
+        return copy.state != layout::CopyState::kCurrent;
+      });
+      if (store.as_is && missed) {
+        auto doubted = parts_.names.doubt_stale(object.fileid);
+        if (!doubted && doubted.error() != Errc::kStale) return doubted;
+      }
     } else if (auto marked = parts_.mark(object.fileid, ds_id); !marked) {
       if (marked.error() == Errc::kStale) continue;  // it was removed meanwhile
       const bool away = marked.error() == Errc::kLayoutTryLater;

@@ -13,7 +13,9 @@
 //
 // Where it has the only current copy of anything it is not admitted: its data is old, and nothing
 // else is there to mend it from. An administrator may say that it is to be used as it is
-// (Registry::take_as_is()); then it is admitted, with such copies as they are.
+// (Registry::take_as_is()); then it is admitted, with such copies as they are. Other copies of
+// these files get all of them when they are repaired, as what they missed they missed of newer
+// bytes.
 //
 // Each step may be done again: the review begins anew when a process dies in its middle.
 //
@@ -91,8 +93,8 @@ class Readmission {
   void pause(const Registry::Foreign& store, Clock::duration length);
   void review(const Registry::Foreign& store);
   [[nodiscard]] Result<Found> go_through(const Registry::Foreign& store) const;
-  [[nodiscard]] Result<> mark_page(std::uint32_t ds_id, std::span<const layout::ObjectId> objects,
-                                   Found& found) const;
+  [[nodiscard]] Result<> mark_page(const Registry::Foreign& store,
+                                   std::span<const layout::ObjectId> objects, Found& found) const;
   [[nodiscard]] Result<> fence_clients(std::uint32_t ds_id) const;
   [[nodiscard]] bool goes_on(const Registry::Foreign& store) const;
 

@@ -174,6 +174,7 @@ Mover::Parts Repairs::mover_parts() {
             server_.removals().look_again();
             return removed;
           },
+      .differs = [this](FileId file) { return !scrubber_.open_findings(file).empty(); },
       .limits = limits,
       .clock = server_.environment().clock};
 }

@@ -58,6 +58,7 @@ class MoverTest : public RepairTest {
           known.erase(ds_id);
           return {};
         },
+        .differs = [this](FileId file) { return differing.contains(file); },
         .limits = limits,
         .clock = system_clock()});
   }
@@ -157,6 +158,7 @@ class MoverTest : public RepairTest {
   std::atomic<int> excluding = 0;  // now
   std::atomic<int> most_excluding = 0;
   int kicks = 0;
+  std::set<FileId> differing;
   bool unused = false;  // nobody uses any file
   std::atomic<int> held = 0;
   Mutex mutex_of_copies;

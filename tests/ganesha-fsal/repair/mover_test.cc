@@ -378,6 +378,10 @@ TEST_CASE_METHOD(MoverTest, "of large files few are under way") {
     files.push_back(mirrored("f" + std::to_string(i)));
     REQUIRE(names->grow_size({.id = files.back(), .end = std::uint64_t{1} << 29}));
   }
+  for (auto& [id, server] : known) {
+    server.candidate.capacity_bytes = std::uint64_t{1} << 40;
+    server.candidate.free_bytes = std::uint64_t{1} << 39;
+  }
   drain(1);
   limits.large_at_once = 5;
   limits.large_per_server = 3;
@@ -411,6 +415,81 @@ TEST_CASE_METHOD(MoverTest, "a fourth copy has no room: the third is left first,
   CHECK(current_copies(f, 0) == 2);
   CHECK(empties(2));
   CHECK(current_copies(f, 0) == 3);
+}
+
+TEST_CASE_METHOD(MoverTest, "a third copy is not left while another is to be repaired") {
+  const FileId f = tripled("f");
+  REQUIRE(exclude(f, 1));
+  drain(2);
+  make();
+  const bool away = GENERATE(false, true);  // once it is repaired
+  for (int i = 0; i < 3; ++i) mover->turn();
+  CHECK(layout::seat_of(**names->layout(f), 2));
+  CHECK(current_copies(f, 0) == 2);
+  CHECK(mover->leaving()[0].stuck.contains("other copies of them are still to be repaired"));
+  if (away) known[3].reach = Reach::kWait;
+  mend_all();
+  for (int i = 0; i < 3; ++i) mover->turn();
+  CHECK(layout::seat_of(**names->layout(f), 2).has_value() == away);
+  known[3].reach = Reach::kHere;
+  CHECK(empties(2));
+  CHECK(mover->leaving()[0].stuck.empty());
+}
+
+TEST_CASE_METHOD(MoverTest, "a file whose copies differ stays until somebody has decided") {
+  const FileId f = mirrored("f");
+  const FileId g = mirrored("g");
+  differing = {f};
+  unused = GENERATE(false, true);
+  drain(2);
+  make();
+  for (int i = 0; i < 20; ++i) {
+    mover->turn();
+    mend_all();
+    remove_queued();
+  }
+  CHECK(layout::seat_of(**names->layout(f), 2));
+  CHECK_FALSE(layout::seat_of(**names->layout(g), 2));
+  const auto stuck = mover->leaving()[0].stuck;
+  REQUIRE(stuck.size() == 1);
+  CHECK(stuck.begin()->second.first == std::vector{f});
+  differing.clear();
+  CHECK(empties(2));
+}
+
+TEST_CASE_METHOD(MoverTest, "what is coming takes room") {
+  for (int i = 0; i < 6; ++i) {
+    const FileId f = file(kRootFileId, "f" + std::to_string(i));
+    layout_of(f, {1});
+    REQUIRE(names->grow_size({f, 200U << 20, {}}));
+  }
+  for (auto& [id, server] : known) server.candidate.free_bytes = 300U << 20;
+  drain(1);
+  make();
+  for (int i = 0; i < 5; ++i) mover->turn();
+  std::map<std::uint32_t, int> coming;
+  const auto moves = names->moves(0, 100);
+  for (const Move& move : *moves) ++coming[move.to];
+  CHECK(coming.size() == 5);  // the sixth waits
+  for (const auto& [ds_id, count] : coming) CHECK(count == 1);
+  CHECK(mover->leaving()[0].stuck.empty());
+}
+
+TEST_CASE_METHOD(MoverTest, "a move whose only source is lost is given up, and told") {
+  const FileId f = file(kRootFileId, "f");
+  layout_of(f, {1});
+  drain(1, Duty::kRemoving);
+  make();
+  mover->turn();
+  REQUIRE(names->move_of(f)->has_value());
+  known[1].reach = Reach::kWait;
+  for (int i = 0; i < 3; ++i) mover->turn();
+  CHECK(names->move_of(f)->has_value());
+  lose(1);
+  for (int i = 0; i < 5; ++i) mover->turn();
+  CHECK_FALSE(names->move_of(f)->has_value());
+  REQUIRE(mover->leaving()[0].stuck.size() == 1);
+  CHECK(mover->leaving()[0].stuck.begin()->second.first == std::vector{f});
 }
 
 TEST_CASE_METHOD(MoverTest, "with the Repairer, all threads running") {

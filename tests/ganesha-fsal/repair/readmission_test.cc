@@ -167,6 +167,20 @@ TEST_CASE_METHOD(ReadmissionTest, "a copy whose other copies are not current is 
   CHECK(fenced(file));  // handles of before the mark are not honoured there either
 }
 
+TEST_CASE_METHOD(ReadmissionTest, "who missed a part before the last copy is old gets all of it") {
+  const FileId file = make("f", {{1}, {2}});
+  const FileId only = make("only", {{1}});
+  REQUIRE(names->mark_stale({.id = file, .copy = 1, .ds_id = 2, .dirty = {{0, 1 << 20}}}));
+  readmission.turn();
+  CHECK(names->stale_objects(2, {}, 10)->front().dirty == std::vector{DirtyExtent{0, 1 << 20}});
+  as_is = true;
+  readmission.turn();
+  CHECK(admitted == kOld);
+  CHECK(names->stale_objects(2, {}, 10)->front().dirty ==
+        std::vector{DirtyExtent{0, kMaxFileSize}});
+  CHECK((**names->layout(only)).object_epoch == 1);
+}
+
 TEST_CASE_METHOD(ReadmissionTest, "what was stale before is stale from end to end") {
   const FileId file = make("f", {{1}, {2}});
   REQUIRE(names->mark_stale({.id = file, .copy = 0, .ds_id = 1, .dirty = {{0, 1 << 20}}}));
