@@ -29,7 +29,8 @@
 // Of large files few are under way at once: they wait for their bytes, and as long as a file has a
 // copy that is not current it is written less directly.
 //
-// A file whose copies differ stays as it is until an administrator has said which of them is right.
+// A file whose copies differ stays as it is until an administrator has said which of them is right,
+// or one of the two is lost.
 //
 // Who is left:
 //   - draining and removing data servers (Duty), whether they are here or gone;
@@ -313,6 +314,7 @@ class Mover {
   // Without this copy there are others, or it is none.
   [[nodiscard]] static bool may_be_left(const layout::LayoutMap& map, std::uint32_t from,
                                         const Round& round);
+  [[nodiscard]] static bool is_lost(const Server* server);
   // Whether a copy is left that the one at `to` can be made from.
   [[nodiscard]] static bool has_source(const layout::LayoutMap& map, std::uint32_t to,
                                        const Round& round);

@@ -189,7 +189,7 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
   if (full(round) || moves_.size() + chosen.size() >= parts_.limits.known) return Begun::kFull;
   const auto attributes = parts_.names.getattr(file);
   if (!attributes) return Begun::kNothing;
-  if (parts_.differs(file)) {
+  if (parts_.differs(file) && !is_lost(round.find(from))) {
     note_stuck(from, file, "their copies differ, and nobody has said yet which is right");
     return Begun::kNothing;
   }
@@ -270,37 +270,29 @@ bool Mover::may_be_left(const layout::LayoutMap& map, std::uint32_t from, const 
   return good >= 2;
 }
 
+// It is not here, and is not to come back.
+bool Mover::is_lost(const Server* server) {
+  return server == nullptr || (server->reach == Reach::kGone && server->duty == Duty::kRemoving);
+}
+
 bool Mover::has_source(const layout::LayoutMap& map, std::uint32_t to, const Round& round) {
   const auto seat = layout::seat_of(map, to);
   if (!seat) return false;
   return std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
-    const Server* const server = round.find(copy.ds_ids[seat->stripe]);
-    return copy.state_of(seat->stripe) == CopyState::kCurrent && server != nullptr &&
-           server->reach != Reach::kGone;
+    return copy.state_of(seat->stripe) == CopyState::kCurrent &&
+           !is_lost(round.find(copy.ds_ids[seat->stripe]));
   });
 }
 
-// What is being filled there has not come yet, or not all.
 Result<std::uint32_t> Mover::with_room(const layout::LayoutMap& map, std::uint64_t bytes,
                                        std::uint32_t from, const Round& round) const {
   const auto filling = [&](std::uint32_t ds_id) {
     return static_cast<unsigned>(round.moves_to(ds_id));
   };
-  const auto choose = [&](const std::vector<layout::Candidate>& candidates) {
-    return layout::choose_successor(map, from, candidates,
-                                    {.reserve_bytes = parts_.limits.reserve_bytes,
-                                     .wanted_bytes = bytes,
-                                     .under_way = filling});
-  };
-  std::vector<layout::Candidate> candidates = round.candidates;
-  for (layout::Candidate& candidate : candidates) {
-    const auto coming = round.filling.find(candidate.ds_id);
-    if (coming == round.filling.end()) continue;
-    candidate.free_bytes -= std::min(candidate.free_bytes, coming->second.bytes);
-  }
-  auto to = choose(candidates);
-  const bool waits = to ? full(round, *to) : choose(round.candidates).has_value();
-  if (waits) return fail(Errc::kBusy, "enough to do");
+  auto to = layout::choose_successor(
+      map, from, round.candidates,
+      {.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes, .under_way = filling});
+  if (to && full(round, *to)) return fail(Errc::kBusy, "enough to do");
   return to;
 }
 

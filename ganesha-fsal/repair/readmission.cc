@@ -155,21 +155,24 @@ Result<> Readmission::mark_page(const Registry::Foreign& store,
     if (!seat) continue;  // it was moved away
     // Marking the only copy stale would leave nothing to be read, which is no better than old data:
     // an administrator decides.
+    bool stays = false;
     if (!has_another(**before, *seat)) {
       ++found.only;
-      // What others missed they missed of newer bytes than these.
-      const bool missed = std::ranges::any_of((*before)->copies, [](const layout::Copy& copy) {
-        return copy.state != layout::CopyState::kCurrent;
-      });
-      if (store.as_is && missed) {
-        auto doubted = parts_.names.doubt_stale(object.fileid);
-        if (!doubted && doubted.error() != Errc::kStale) return doubted;
-      }
+      stays = true;
     } else if (auto marked = parts_.mark(object.fileid, ds_id); !marked) {
       if (marked.error() == Errc::kStale) continue;  // it was removed meanwhile
       const bool away = marked.error() == Errc::kLayoutTryLater;
       ++(away ? found.away : found.failed);
       if (!away) found.error = marked.error().describe();
+      stays = away;
+    }
+    // What others missed they missed of newer bytes than these.
+    const bool missed = std::ranges::any_of((*before)->copies, [](const layout::Copy& copy) {
+      return copy.state != layout::CopyState::kCurrent;
+    });
+    if (store.as_is && stays && missed) {
+      auto doubted = parts_.names.doubt_stale(object.fileid);
+      if (!doubted && doubted.error() != Errc::kStale) return doubted;
     }
     // The present epoch: marking may have raised it. At 1 nobody was ever fenced.
     auto after = parts_.names.layout(object.fileid);

@@ -453,26 +453,19 @@ TEST_CASE_METHOD(MoverTest, "a file whose copies differ stays until somebody has
   const auto stuck = mover->leaving()[0].stuck;
   REQUIRE(stuck.size() == 1);
   CHECK(stuck.begin()->second.first == std::vector{f});
-  differing.clear();
-  CHECK(empties(2));
-}
-
-TEST_CASE_METHOD(MoverTest, "what is coming takes room") {
-  for (int i = 0; i < 6; ++i) {
-    const FileId f = file(kRootFileId, "f" + std::to_string(i));
-    layout_of(f, {1});
-    REQUIRE(names->grow_size({f, 200U << 20, {}}));
+  SECTION("which he does") { differing.clear(); }
+  SECTION("or one of them is lost") {
+    lose(2);
+    mover->turn();
+    CHECK(layout::seat_of(**names->layout(f), 2));
+    drain(2, Duty::kRemoving);
   }
-  for (auto& [id, server] : known) server.candidate.free_bytes = 300U << 20;
-  drain(1);
-  make();
-  for (int i = 0; i < 5; ++i) mover->turn();
-  std::map<std::uint32_t, int> coming;
-  const auto moves = names->moves(0, 100);
-  for (const Move& move : *moves) ++coming[move.to];
-  CHECK(coming.size() == 5);  // the sixth waits
-  for (const auto& [ds_id, count] : coming) CHECK(count == 1);
-  CHECK(mover->leaving()[0].stuck.empty());
+  for (int i = 0; i < 50 && layout::seat_of(**names->layout(f), 2); ++i) {
+    mover->turn();
+    mend_all();
+    remove_queued();
+  }
+  CHECK_FALSE(layout::seat_of(**names->layout(f), 2));
 }
 
 TEST_CASE_METHOD(MoverTest, "a move whose only source is lost is given up, and told") {
@@ -482,10 +475,12 @@ TEST_CASE_METHOD(MoverTest, "a move whose only source is lost is given up, and t
   make();
   mover->turn();
   REQUIRE(names->move_of(f)->has_value());
-  known[1].reach = Reach::kWait;
+  // It may be back.
+  drain(1, Duty::kDraining);
+  lose(1);
   for (int i = 0; i < 3; ++i) mover->turn();
   CHECK(names->move_of(f)->has_value());
-  lose(1);
+  drain(1, Duty::kRemoving);
   for (int i = 0; i < 5; ++i) mover->turn();
   CHECK_FALSE(names->move_of(f)->has_value());
   REQUIRE(mover->leaving()[0].stuck.size() == 1);

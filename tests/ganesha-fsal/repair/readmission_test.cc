@@ -181,6 +181,18 @@ TEST_CASE_METHOD(ReadmissionTest, "who missed a part before the last copy is old
   CHECK((**names->layout(only)).object_epoch == 1);
 }
 
+TEST_CASE_METHOD(ReadmissionTest, "so it does while another copy's server is away") {
+  const FileId file = tripled("f");
+  REQUIRE(names->mark_stale({.id = file, .copy = 2, .ds_id = 3, .dirty = {{0, 1 << 20}}}));
+  fails = file;
+  mark_outcome = Errc::kLayoutTryLater;
+  as_is = true;
+  readmission.turn();
+  CHECK(admitted == kOld);
+  CHECK(names->stale_objects(3, {}, 10)->front().dirty ==
+        std::vector{DirtyExtent{0, kMaxFileSize}});
+}
+
 TEST_CASE_METHOD(ReadmissionTest, "what was stale before is stale from end to end") {
   const FileId file = make("f", {{1}, {2}});
   REQUIRE(names->mark_stale({.id = file, .copy = 0, .ds_id = 1, .dirty = {{0, 1 << 20}}}));
