@@ -313,8 +313,8 @@ control::Register ControlLink::registration() {
 // A target that was rolled back makes the store one that was never accepted, as a copy of it is
 // that served in its place: it is reviewed. Nothing of that is durable before it has been accepted,
 // so that the newer store may come back to the target.
-control::StoreState ControlLink::state_to_tell(bool rolled_back) const {
-  if (!rolled_back || state_.generation == 0) return {state_.generation, state_.boot};
+StoreState ControlLink::state_to_tell(bool rolled_back) const {
+  if (!rolled_back || state_.generation == 0) return state_;
   return {state_.generation, ~parts_.boot};
 }
 
@@ -322,15 +322,14 @@ control::StoreState ControlLink::state_to_tell(bool rolled_back) const {
 // one before; the first heartbeat tells that it is.
 Result<> ControlLink::advance(bool rolled_back) {
   MutexLock lock(mutex_);
-  const control::StoreState now = state_to_tell(rolled_back);
+  const StoreState now = state_to_tell(rolled_back);
   lock.unlock();  // over the write: nobody else changes it
-  const control::StoreState next = control::next_state(now, parts_.boot);
-  const StoreState noted{next.generation, next.boot};
+  const StoreState next = control::next_state(now, parts_.boot);
   if (next != now) {
-    auto written = write_state(parts_.chain.directory().root(), noted);
+    auto written = write_state(parts_.chain.directory().root(), next);
     if (!written) return written;
     lock.lock();
-    state_ = noted;
+    state_ = next;
     lock.unlock();
   }
   parts_.chain.serve(rolled_back);
@@ -452,7 +451,7 @@ control::Heartbeat ControlLink::heartbeat() {
   heartbeat.counters.size_queries = total.size_queries;
   {
     const MutexLock lock(mutex_);
-    heartbeat.state = {state_.generation, state_.boot};
+    heartbeat.state = state_;
   }
   return heartbeat;
 }

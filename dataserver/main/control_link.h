@@ -187,8 +187,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
   [[nodiscard]] Result<> advance(bool rolled_back);
   // What a registration says of the store.
-  [[nodiscard]] rpc::control::StoreState state_to_tell(bool rolled_back) const
-      WEFT_REQUIRES(mutex_);
+  [[nodiscard]] StoreState state_to_tell(bool rolled_back) const WEFT_REQUIRES(mutex_);
   enum class Changes : std::uint8_t { kGoOn, kEnd };  // those that were asked for before
   [[nodiscard]] static bool concerns_changes(const std::vector<rpc::control::Fence>& fences);
   void fence(const std::vector<rpc::control::Fence>& fences, Changes changes, Answer<void> done);

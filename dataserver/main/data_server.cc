@@ -139,8 +139,10 @@ Result<> DataServer::start_serving(std::optional<Standalone> standalone) {
                                        system_clock());
   make_stall_watch();
   const std::uint64_t boot = system_random().u64();
-  if (standalone) gate_->lease().never_ends();
-  if (standalone) chain_->serve(false);
+  if (standalone) {
+    gate_->lease().never_ends();
+    chain_->serve(false);  // nobody reviews it
+  }
   SizeAuthority* sizes = &local_sizes_;
   if (!standalone) {
     store_watch_ =

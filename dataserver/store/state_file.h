@@ -22,14 +22,11 @@
 #include <span>
 
 #include "rpc/base/error.h"
+#include "rpc/control/messages.h"
 
 namespace weft::ds {
 
-struct StoreState {
-  std::uint64_t generation = 0;  // 0: no metadata server has accepted the store yet
-  std::uint64_t boot = 0;        // drawn by the data server's process that was accepted
-  friend bool operator==(const StoreState&, const StoreState&) = default;
-};
+using rpc::control::StoreState;
 
 constexpr std::size_t kStateSlotBytes = 512;
 constexpr std::size_t kStateFileBytes = 2 * kStateSlotBytes;

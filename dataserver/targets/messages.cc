@@ -79,12 +79,6 @@ void describe(Io& io, DataRun& r) {
 }
 
 template <class Io>
-void describe(Io& io, StoreState& r) {
-  io("generation", r.generation);
-  io("boot", r.boot);
-}
-
-template <class Io>
 void describe(Io& io, TargetRequest& r) {
   io("op", r.op, among(TargetOp::kHello, TargetOp::kNote));
   io("tag", r.tag);
@@ -99,7 +93,7 @@ void describe(Io& io, TargetRequest& r) {
   if (r.op == TargetOp::kList) {
     io.check(r.size != 0 && r.size <= kMaxTargetList && r.offset <= kMaxFolder);
   }
-  if (r.op == TargetOp::kNote) io.check(r.offset != 0);
+  if (r.op == TargetOp::kNote) io.check(r.offset != 0 && r.offset != UINT64_MAX);
   io.check(is_io(r.op) ? r.size <= kMaxTargetIo : !r.lent);
 }
 

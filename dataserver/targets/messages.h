@@ -145,10 +145,10 @@ struct TargetResponse {
   rpc::control::About about;  // kAbout
   Uuid store{};               // kHello: the target's own name for the space; new if it was wiped
   std::uint64_t objects = 0;  // kHello: in the space
-  std::uint64_t instance =
-      0;                   // kHello, from version 10 on: drawn when the target's process started
-  StoreState noted;        // likewise: by the last kNote
-  rpc::peer::Key proof{};  // kHello
+  rpc::peer::Key proof{};     // kHello
+  // kHello, from version 10 on: drawn when the target's process started; and by the last kNote.
+  std::uint64_t instance = 0;
+  StoreState noted;
 };
 
 void encode(xdr::Encoder& out, const TargetChallenge& challenge);

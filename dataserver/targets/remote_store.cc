@@ -150,17 +150,15 @@ Result<> RemoteStore::same_store(const TargetStore& told) {
 }
 
 // A later state than expected: this process, or one before, was not told that it had been noted. Of
-// two that are different and equally old one is of a copy. What was expected when the target was
-// asked may be of a store whose place it has taken meanwhile.
+// two that are different and equally old one is of a copy. Less may be expected than when the
+// target was asked: it has taken another one's place since, or is taken as it is.
 Result<> RemoteStore::not_rolled_back(const TargetStore& told) {
   if (!told.noted) return {};
   const StoreState& expected =
       noted_.generation < told.expected.generation ? noted_ : told.expected;
   generation_ = std::max(generation_, told.noted->generation);
-  const bool good = *told.noted == expected || told.noted->generation > expected.generation ||
-                    (told.noted == taken_ && expected == taken_for_);
-  rolled_back_ = !good;
-  if (good) return {};
+  rolled_back_ = *told.noted != expected && told.noted->generation <= expected.generation;
+  if (!rolled_back_) return {};
   old_ = told;
   if (!serving_) return {};
   return fail(Errc::kStale,
@@ -185,8 +183,7 @@ void RemoteStore::serve(bool as_it_is) {
     const MutexLock lock(mutex_);
     if (std::exchange(serving_, true) || !rolled_back_ || !as_it_is) return;
     rolled_back_ = false;
-    taken_ = old_.noted;
-    taken_for_ = noted_;
+    noted_ = *old_.noted;
     instance = old_.instance;
   }
   spdlog::warn("event=target_taken_as_it_is target={}", to_string(parts_.address));
@@ -195,14 +192,17 @@ void RemoteStore::serve(bool as_it_is) {
 
 void RemoteStore::note(TargetLink& link, std::uint64_t instance) {
   StoreState next{.boot = parts_.random.u64()};
+  Uuid store{};
   {
     const MutexLock lock(mutex_);
     if (rolled_back_ || std::exchange(noted_for_, instance) == instance) return;
     next.generation = ++generation_;
+    store = store_;
   }
   link.call({.op = TargetOp::kNote, .offset = next.generation, .size = next.boot}, {},
-            [this, next](const Result<TargetLink::Answer>& answer) {
-              if (auto kept = noted(next, answer); !kept && !(kept.error() == Errc::kClosed)) {
+            [this, store, next](const Result<TargetLink::Answer>& answer) {
+              if (auto kept = noted(store, next, answer);
+                  !kept && !(kept.error() == Errc::kClosed)) {
                 spdlog::warn("event=target_not_noted target={} why=\"{}\"",
                              to_string(parts_.address), kept.error().describe());
               }
@@ -211,17 +211,18 @@ void RemoteStore::note(TargetLink& link, std::uint64_t instance) {
 
 // The target first, and then the file: what the file has, the target has. This thread waits for the
 // disk, once when the target or this process has begun anew.
-Result<> RemoteStore::noted(const StoreState& state, const Result<TargetLink::Answer>& answer) {
+Result<> RemoteStore::noted(const Uuid& store, const StoreState& state,
+                            const Result<TargetLink::Answer>& answer) {
   Result<> kept;
   if (!answer) kept = std::unexpected(answer.error());
   MutexLock lock(mutex_);
   if (kept) kept = await_kept();
-  if (kept && noted_.generation >= state.generation) return {};  // by another connection
+  // Another has taken its place, or another connection was faster.
+  if (kept && (store != store_ || noted_.generation >= state.generation)) return {};
   if (kept) {
     keeping_ = true;
-    const std::string file = noted_file(store_);
     lock.unlock();
-    kept = write_state(parts_.folder, state, file.c_str());
+    kept = write_state(parts_.folder, state, noted_file(store).c_str());
     lock.lock();
     keeping_ = false;
     kept_.notify_all();

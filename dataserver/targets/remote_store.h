@@ -121,7 +121,9 @@ class RemoteStore final : public Store {
   [[nodiscard]] Result<> not_rolled_back(const TargetStore& told) WEFT_REQUIRES(mutex_);
   // Notes another state at the target, unless that was done since it began, and since this did.
   void note(TargetLink& link, std::uint64_t instance);
-  [[nodiscard]] Result<> noted(const StoreState& state, const Result<TargetLink::Answer>& answer);
+  // A note of this store was answered so.
+  [[nodiscard]] Result<> noted(const Uuid& store, const StoreState& state,
+                               const Result<TargetLink::Answer>& answer);
   // Notes durably that it is this store. Lets go of mutex_ meanwhile.
   [[nodiscard]] Result<> keep(const Uuid& store) WEFT_REQUIRES(mutex_);
   // Until nobody is in keep(); kBusy: that takes too long.
@@ -143,19 +145,18 @@ class RemoteStore final : public Store {
   std::vector<std::shared_ptr<TargetLink>> links_;  // by the ring's index
   mutable Mutex mutex_;
   CondVar kept_;
-  bool keeping_ WEFT_GUARDED_BY(mutex_) = false;          // somebody is in keep()
-  Uuid store_ WEFT_GUARDED_BY(mutex_){};                  // the target's; zeros: none yet
-  Uuid offered_ WEFT_GUARDED_BY(mutex_){};                // another that would take its place
-  StoreState noted_ WEFT_GUARDED_BY(mutex_);              // the file `target-state-UUID`
+  bool keeping_ WEFT_GUARDED_BY(mutex_) = false;  // somebody is in keep()
+  Uuid store_ WEFT_GUARDED_BY(mutex_){};          // the target's; zeros: none yet
+  Uuid offered_ WEFT_GUARDED_BY(mutex_){};        // another that would take its place
+  // The file `target-state-UUID`; of one that is taken as it is the older one that it had, until
+  // another is noted.
+  StoreState noted_ WEFT_GUARDED_BY(mutex_);
   std::uint64_t generation_ WEFT_GUARDED_BY(mutex_) = 0;  // the greatest that was seen or asked for
   // The target's instance that was asked to note a state; nullopt: none, or it failed.
   std::optional<std::uint64_t> noted_for_ WEFT_GUARDED_BY(mutex_);
   bool serving_ WEFT_GUARDED_BY(mutex_);
   bool rolled_back_ WEFT_GUARDED_BY(mutex_) = false;
   TargetStore old_ WEFT_GUARDED_BY(mutex_);  // what that said
-  // The state of one that is taken as it is, while this was noted last.
-  std::optional<StoreState> taken_ WEFT_GUARDED_BY(mutex_);
-  StoreState taken_for_ WEFT_GUARDED_BY(mutex_);
   bool closed_ = false;
 };
 

@@ -32,22 +32,24 @@ OpenSpace Spaces::Space::get() const {
           .noted = noted};
 }
 
-void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
+template <class T, class Work>
+void Spaces::on_worker(Work work, Store::Done<T> done) {
   IoRing* ring = IoRing::current();
-  boost::asio::post(worker_, [this, space, ring, done = std::move(done)]() mutable {
-    auto store = open(space, *ring);
-    ring->post(
-        [store = std::move(store), done = std::move(done)]() mutable { done(std::move(store)); });
+  boost::asio::post(worker_, [ring, work = std::move(work), done = std::move(done)]() mutable {
+    Result<T> result = work(*ring);
+    ring->post([result = std::move(result), done = std::move(done)]() mutable {
+      done(std::move(result));
+    });
   });
 }
 
+void Spaces::find(const Uuid& space, Store::Done<OpenSpace> done) {
+  on_worker<OpenSpace>([this, space](IoRing& ring) { return open(space, ring); }, std::move(done));
+}
+
 void Spaces::note(const Uuid& space, const StoreState& state, Store::Done<void> done) {
-  IoRing* ring = IoRing::current();
-  boost::asio::post(worker_, [this, space, state, ring, done = std::move(done)]() mutable {
-    auto noted = write_note(space, state);
-    ring->post(
-        [noted = std::move(noted), done = std::move(done)]() mutable { done(std::move(noted)); });
-  });
+  on_worker<void>([this, space, state](IoRing&) { return write_note(space, state); },
+                  std::move(done));
 }
 
 Result<> Spaces::write_note(const Uuid& space, const StoreState& state) {

@@ -88,6 +88,9 @@ class Spaces {
     StoreState noted;                         // only the worker changes it
     [[nodiscard]] OpenSpace get() const;
   };
+  // Runs work(ring) on the worker, and `done` with its result back on this thread.
+  template <class T, class Work>
+  void on_worker(Work work, Store::Done<T> done);
   // Waits for the disk, and for work that it gives to the ring.
   [[nodiscard]] Result<OpenSpace> open(const Uuid& space, IoRing& ring);
   [[nodiscard]] Result<Space> make(const Uuid& space, IoRing& ring);

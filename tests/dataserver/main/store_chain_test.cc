@@ -159,11 +159,11 @@ TEST_CASE("a data server joins its cluster when its target has said how much roo
   CHECK(mds.registrations[0].space.capacity_bytes > 0);
 }
 
-// Until its target has noted a state, later than `before`.
-void wait_noted(const ServerRig& rig, DataServer& server, std::uint64_t before) {
+// Until a target has noted a state of a later generation than `before`, in this folder.
+void wait_noted(const std::string& folder, DataServer& server, std::uint64_t before) {
   for (int i = 0; i < 500; ++i) {
     REQUIRE(server.tick());
-    if (test::noted_target(rig.config.store.path).generation > before) return;
+    if (test::noted_target(folder).generation > before) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   FAIL("nothing noted");
@@ -181,14 +181,14 @@ TEST_CASE("a data server whose target was rolled back registers with a state tha
   };
   {
     const auto server = test::start_registered(rig, mds);
-    wait_noted(rig, *server, 0);
+    wait_noted(rig.config.store.path, *server, 0);
     REQUIRE(server->stop());
   }
   of.target.reset();
   std::filesystem::copy(objects, objects + ".old", std::filesystem::copy_options::recursive);
   of.start();
   auto server = test::start_registered(rig, mds);
-  wait_noted(rig, *server, 1);
+  wait_noted(rig.config.store.path, *server, 1);
   CHECK(registered(1).generation == 1);
   const bool goes_on = GENERATE(true, false);
   if (!goes_on) REQUIRE(server->stop());
@@ -279,10 +279,7 @@ TEST_CASE("a member of a parity group that was rolled back is not read") {
     rpc::nfs4::WriteOk ok;
     REQUIRE(client.write(handle, 0, bytes, &ok) == Status::NFS4_OK);
     CHECK(client.commit(handle) == ok.verifier);
-    for (int i = 0; i < 500; ++i) {
-      if (test::noted_target(folder).generation > noted_before) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    wait_noted(folder, *server, noted_before);
     CHECK(server->stop());
   };
   write(std::string(700'000, 'o'), 0);
