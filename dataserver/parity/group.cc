@@ -364,14 +364,13 @@ bool Group::is_cutting(const ObjectId& object) const {
   return cuts_.contains(object);
 }
 
-Group::Versions Group::removed(const Op& op, const ObjectId& object, const ObjectPtr& state) {
+Group::Versions Group::removed(const Op& op, const ObjectId& object) {
   Versions versions;
   const MutexLock lock(mutex_);
   // The next header is the first again (Recovery::surely_gone()).
-  if (state != nullptr) {
-    *state = {.generation = state->generation, .returns = state->returns};
-  } else {
-    objects_.erase(object);
+  if (const auto known = objects_.find(object); known != objects_.end()) {
+    Object& state = *known->second;
+    state = {.generation = state.generation, .returns = state.returns};
   }
   if (op.mode.out >= 0) return versions;
   const auto found = dirty_.find(object);

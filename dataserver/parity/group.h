@@ -250,7 +250,7 @@ class Group {
   Task<Result<>> end_cut(ObjectId object);
   [[nodiscard]] bool is_cutting(const ObjectId& object) const;
   // After the end of a cut that removed it. The regions that were dirty, unless a member is out.
-  [[nodiscard]] Versions removed(const Op& op, const ObjectId& object, const ObjectPtr& state);
+  [[nodiscard]] Versions removed(const Op& op, const ObjectId& object);
   // What is done without a member is in the log until it is in place at the others.
   Task<Result<>> log_content(std::vector<std::byte> frame);
   void content_in_place();

@@ -426,12 +426,11 @@ Task<Result<>> ParityIo::cut(Op& op, ObjectId object, ObjectPtr state, std::uint
 }
 
 Task<Result<>> ParityIo::remove(ObjectId object) {
-  auto found = co_await group_.find(object);
+  auto state = co_await group_.find(object);
   // Without a good header nobody knows whether there is one: what there is goes.
-  if (!found && !(found.error() == Errc::kIo)) co_return pass(found);
-  const Group::ObjectPtr state = found ? *found : nullptr;
+  if (!state && !(state.error() == Errc::kIo)) co_return pass(state);
   const Hold hold = co_await group_.lock(object, kWholeObject);
-  const Object before = state == nullptr ? Object{.exists = true} : group_.look(state);
+  const Object before = state ? group_.look(*state) : Object{.exists = true};
   if (!before.exists) co_return Result<>{};
   Group::Versions versions;
   auto done = co_await group_.until_done(before.generation, [&](Op& op) -> Task<Result<>> {
@@ -447,7 +446,7 @@ Task<Result<>> ParityIo::remove(ObjectId object) {
       if (op.failed == 0) group_.break_group();
       co_return removed;
     }
-    versions = group_.removed(op, object, state);
+    versions = group_.removed(op, object);
     co_return removed;
   });
   if (done && !versions.empty()) group_.forget_dirty(object, versions);
