@@ -127,7 +127,7 @@ class Mover {
     std::function<void()> removals;                 // there is something to be removed
     std::function<Result<>(std::uint32_t)> forget;  // Cluster::remove_server()
     // Whether an administrator is to say which of its copies is right (Scrubber::open_findings()).
-    std::function<bool(FileId)> differs = [](FileId) { return false; };
+    std::function<bool(FileId)> differs;
     Limits limits;
     const weft::Clock& clock;  // outlives it
   };
@@ -311,7 +311,8 @@ class Mover {
   // Returns those that did not begin. `begun` has the error, but of those that could not go
   // directly: they begin as any file the next time.
   std::vector<Chosen> begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
-  // Without this copy there are others, or it is none.
+  // False: it would be left out before another is made, as there are three, and without it fewer
+  // than two would be current and here.
   [[nodiscard]] static bool may_be_left(const layout::LayoutMap& map, std::uint32_t from,
                                         const Round& round);
   [[nodiscard]] static bool is_lost(const Server* server);

@@ -19,6 +19,12 @@ bool has_another(const layout::LayoutMap& map, const layout::Seat& seat) {
   return false;
 }
 
+bool has_missed(const layout::LayoutMap& map) {
+  return std::ranges::any_of(map.copies, [](const layout::Copy& copy) {
+    return copy.state != layout::CopyState::kCurrent;
+  });
+}
+
 control::Fence fence_of(const layout::ObjectId& object, std::uint32_t epoch) {
   control::Fence fence;
   fence.object = object;
@@ -167,10 +173,7 @@ Result<> Readmission::mark_page(const Registry::Foreign& store,
       stays = away;
     }
     // What others missed they missed of newer bytes than these.
-    const bool missed = std::ranges::any_of((*before)->copies, [](const layout::Copy& copy) {
-      return copy.state != layout::CopyState::kCurrent;
-    });
-    if (store.as_is && stays && missed) {
+    if (store.as_is && stays && has_missed(**before)) {
       auto doubted = parts_.names.doubt_stale(object.fileid);
       if (!doubted && doubted.error() != Errc::kStale) return doubted;
     }
