@@ -55,68 +55,139 @@ def wait_not_accepted(cluster, name, words):
                       f"{name} to be refused with '{words}'", 0.2)
 
 
-@pytest.mark.faults
-def test_rolled_back_with_another_copy(run, network):
-    """Its copies are stale before it serves, and are repaired from the others."""
-    cluster = make(run, network, 2, copies=2)
-    server = cluster.ds[1]
-    old = run.folder / "old"
-    write(cluster, "a")
-    server.process.stop()
-    copy(server.store, old)
-    server.process.start()
-    cluster.wait_up()
-    write(cluster, "b")
-    server.process.stop()
-    copy(old, server.store)
-    server.process.start()
-    cluster.wait_up()
+class Place:
+    """Where the last data server has its objects: in its folder, or at a target of its own. What is
+    stopped, copied and brought back there."""
+
+    def __init__(self, cluster):
+        self.server = cluster.ds[-1]
+        self.target = cluster.targets[0] if cluster.targets else None
+        self.folder = (self.target or self.server).store
+
+    def start(self):
+        """Until the target has noted another state of its store."""
+        before = self.noted()
+        if self.target:
+            self.target.process.start()
+        self.server.process.start()
+        if self.target:
+            wait_until(lambda: self.noted() not in ([], before), 60, "another state to be noted")
+
+    def come_back(self, saved):
+        """With a store that was saved earlier, after a crash. It need not be taken."""
+        self.kill()
+        copy(saved, self.folder)
+        for one in filter(None, (self.target, self.server)):
+            one.process.start()
+
+    def stop(self):
+        for one in filter(None, (self.server, self.target)):
+            one.process.stop()
+
+    def kill(self):
+        for one in filter(None, (self.server, self.target)):
+            one.process.kill()
+
+    def noted(self):
+        return [file.read_bytes() for file in self.server.store.glob("target-state-*")]
+
+    def objects(self):
+        if not self.target:
+            return checksums_of(self.folder)
+        (space,) = self.folder.iterdir()
+        return checksums_of(space)
+
+
+@pytest.fixture(params=["folder", "target"])
+def where(request):
+    """Options of a cluster whose last data server has its objects there."""
+    def options(data_servers):
+        if request.param == "folder":
+            return {}
+        return {"store": "shm", "on_targets": (data_servers,)}
+    return options
+
+
+def mended(cluster, place):
     assert read(cluster) == "b"
     wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 60,
                "the copy to be repaired", 0.3)
     assert read(cluster) == "b"
-    assert checksums_of(cluster.ds[0].store) == checksums_of(server.store)
-    assert "rolled back" in server.process.log_tail(200)
+    assert checksums_of(cluster.ds[0].store) == place.objects()
+    assert "rolled back" in place.server.process.log_tail(200)
     assert counters.weft(cluster, "status")["repair_copied_bytes"] >= 8 * MIB
+
+
+@pytest.mark.faults
+def test_rolled_back_with_another_copy(run, network, where):
+    """Its copies are stale before it serves, and are repaired from the others."""
+    cluster = make(run, network, 2, copies=2, **where(2))
+    place, old = Place(cluster), run.folder / "old"
+    write(cluster, "a")
+    place.stop()
+    copy(place.folder, old)
+    place.start()
+    cluster.wait_up()
+    write(cluster, "b")
+    place.stop()
+    place.come_back(old)
+    cluster.wait_up()
+    mended(cluster, place)
     # From now on it is a store like any other.
-    server.process.kill()
-    server.process.start()
+    place.server.process.kill()
+    place.server.process.start()
     cluster.wait_up()
 
 
 @pytest.mark.faults
-def test_rolled_back_with_the_only_copy(run, network):
-    """It is refused, and says what can be done: bring the newer store back, or use the old one."""
-    cluster = make(run, network, 1, copies=1)
-    server = cluster.ds[0]
-    old, newer = run.folder / "old", run.folder / "newer"
+def test_a_target_is_rolled_back_beneath_a_data_server_that_serves(run, network):
+    """The data server ends, and starts as one whose store was rolled back."""
+    cluster = make(run, network, 2, copies=2, store="shm", on_targets=(2,))
+    place, old = Place(cluster), run.folder / "old"
     write(cluster, "a")
-    server.process.stop()
-    copy(server.store, old)
-    server.process.start()
+    place.stop()
+    copy(place.folder, old)
+    place.start()
     cluster.wait_up()
     write(cluster, "b")
-    server.process.kill()
-    copy(server.store, newer)
-    copy(old, server.store)
-    server.process.start()
+    place.target.process.stop()
+    copy(old, place.folder)
+    place.target.process.start()
+    wait_until(lambda: not place.server.process.alive, 30, "the data server to end")
+    assert "was rolled back" in place.server.process.log_tail(50)
+    place.server.process.start()
+    cluster.wait_up()
+    mended(cluster, place)
+
+
+@pytest.mark.faults
+def test_rolled_back_with_the_only_copy(run, network, where):
+    """It is refused, and says what can be done: bring the newer store back, or use the old one."""
+    cluster = make(run, network, 1, copies=1, **where(1))
+    place = Place(cluster)
+    old, newer = run.folder / "old", run.folder / "newer"
+    write(cluster, "a")
+    place.stop()
+    copy(place.folder, old)
+    place.start()
+    cluster.wait_up()
+    write(cluster, "b")
+    place.kill()
+    copy(place.folder, newer)
+    place.come_back(old)
     wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
-    wait_until(lambda: "weft ds accept 1 --rolled-back" in server.process.log_tail(100), 20,
+    wait_until(lambda: "weft ds accept 1 --rolled-back" in place.server.process.log_tail(100), 20,
                "its log to say what can be done")
     problems = " ".join(counters.weft(cluster, "status")["problems"])
     assert "is not accepted" in problems and "was rolled back" in problems
     cluster.mds.kill()  # it is remembered
     cluster.restart_mds()
     wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
-    server.process.kill()
-    copy(newer, server.store)
-    server.process.start()
+    place.come_back(newer)
     cluster.wait_up()
     assert read(cluster) == "b"
 
-    server.process.kill()
-    copy(old, server.store)
-    server.process.start()
+    place.come_back(old)
     wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
     counters.weft(cluster, "ds", "accept", "ds1", "--rolled-back")
     cluster.wait_up()
@@ -147,83 +218,3 @@ def test_a_copy_beside_the_living_one(run, network):
     server.process.start()
     cluster.wait_up()
     assert read(cluster) == "b"
-
-
-def on_a_target(run, network, data_servers, copies):
-    """The last data server has its objects at a target, and is the only one there."""
-    cluster = make(run, network, data_servers, copies, store="shm", on_targets=(data_servers,))
-    return cluster, cluster.ds[-1], cluster.targets[0]
-
-
-def restart(server, target):
-    """Until the target has noted another state of its store."""
-    def noted():
-        return [file.read_bytes() for file in server.store.glob("target-state-*")]
-    before = wait_until(noted, 20, "a first state to be noted")
-    target.process.start()
-    wait_until(lambda: noted() not in ([], before), 20, "another state to be noted")
-
-
-@pytest.mark.faults
-def test_a_target_rolled_back_with_another_copy(run, network):
-    """The data server ends, as it serves, and its copies are stale before it serves again."""
-    cluster, server, target = on_a_target(run, network, 2, copies=2)
-    old = run.folder / "old"
-    write(cluster, "a")
-    target.process.stop()
-    copy(target.store, old)
-    restart(server, target)
-    write(cluster, "b")
-    target.process.stop()
-    copy(old, target.store)
-    target.process.start()
-    wait_until(lambda: not server.process.alive, 30, "the data server to end")
-    assert "was rolled back" in server.process.log_tail(50)
-    server.process.start()
-    cluster.wait_up()
-    assert read(cluster) == "b"
-    wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 60,
-               "the copy to be repaired", 0.3)
-    assert read(cluster) == "b"
-    (space,) = target.store.iterdir()
-    assert checksums_of(cluster.ds[0].store) == checksums_of(space)
-    assert counters.weft(cluster, "status")["repair_copied_bytes"] >= 8 * MIB
-
-
-@pytest.mark.faults
-def test_a_target_rolled_back_with_the_only_copy(run, network):
-    """It is refused until the newer store is back at the target, or the old one is accepted."""
-    cluster, server, target = on_a_target(run, network, 1, copies=1)
-    old, newer = run.folder / "old", run.folder / "newer"
-    write(cluster, "a")
-    server.process.stop()
-    target.process.stop()
-    copy(target.store, old)
-    server.process.start()
-    restart(server, target)
-    cluster.wait_up()
-    write(cluster, "b")
-    server.process.kill()
-    target.process.kill()
-    copy(target.store, newer)
-    copy(old, target.store)
-    target.process.start()
-    server.process.start()
-    wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
-    target.process.stop()
-    copy(newer, target.store)
-    target.process.start()
-    cluster.wait_up()
-    assert read(cluster) == "b"
-
-    server.process.kill()
-    target.process.kill()
-    copy(old, target.store)
-    target.process.start()
-    server.process.start()
-    wait_not_accepted(cluster, "ds1", "only copy of 1 objects")
-    counters.weft(cluster, "ds", "accept", "ds1", "--rolled-back")
-    cluster.wait_up()
-    assert read(cluster) == "a"
-    write(cluster, "c")
-    assert read(cluster) == "c"

@@ -78,6 +78,14 @@ struct Rig : MirrorRig {
     run_until([&] { return found.has_value(); });
     return *found;
   }
+  // Of its file, in the midst of an operation too.
+  off_t length(std::uint32_t id) {
+    const std::string object = "objects/" + object_path(kMirrored);
+    struct stat found{};
+    const int root = servers.at(id).store->directory().root();
+    REQUIRE(::fstatat(root, object.c_str(), &found, 0) == 0);
+    return found.st_size;
+  }
   std::string read_at(std::uint32_t id, std::uint64_t offset, std::uint32_t size) {
     std::optional<std::string> text;
     servers.at(id).store->read(kMirrored, offset, size, [&](Result<ReadResult> r) {
@@ -161,12 +169,7 @@ TEST_CASE("an end beyond the source's is cut before what is bad there is written
   Rig::Server& server = rig.servers.at(kSecond);
   server.disk.at_read = EIO;
   server.disk.writing_heals = true;
-  const std::string object = "objects/" + object_path(kMirrored);
-  server.disk.on_write = [&] {
-    struct stat found{};
-    REQUIRE(::fstatat(server.store->directory().root(), object.c_str(), &found, 0) == 0);
-    return found.st_size > 5000 ? EIO : 0;
-  };
+  server.disk.on_write = [&] { return rig.length(kSecond) > 5000 ? EIO : 0; };
   rig.begin({{0, 8 * kMiB}});
   CHECK(rig.finish().state == State::kDone);
   CHECK(rig.bytes(kSecond) == text);
@@ -181,12 +184,9 @@ TEST_CASE("what is bad at an end before the source's is written before more is t
   Rig::Server& server = rig.servers.at(kSecond);
   server.disk.at_read = EIO;
   server.disk.writing_heals = true;
-  const std::string object = "objects/" + object_path(kMirrored);
   std::optional<off_t> first;
   server.disk.on_write = [&] {
-    struct stat found{};
-    REQUIRE(::fstatat(server.store->directory().root(), object.c_str(), &found, 0) == 0);
-    if (!first) first = found.st_size;
+    if (!first) first = rig.length(kSecond);
     return 0;
   };
   rig.begin({{0, 8 * kMiB}});

@@ -85,7 +85,7 @@ TEST_CASE(
   held.hold();
   auto second = std::async(std::launch::async,
                            [&] { return (*registry)->register_server(kFrom, request(2)); });
-  held.wait_until_held();
+  REQUIRE(held.await_held());
   CHECK((*registry)->list().size() == 1);
   CHECK((*registry)->set_duty(1, Duty::kDraining).error() == Errc::kBusy);
   CHECK((*registry)->device_for(std::vector<std::uint32_t>{1}).error() == Errc::kBusy);

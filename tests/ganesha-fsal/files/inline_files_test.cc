@@ -4,6 +4,7 @@
 
 #include "rpc/base/log_limit.h"
 #include "tests/ganesha-fsal/files/file_io_fixture.h"
+#include "tests/ganesha-fsal/meta/held_sync.h"
 #include "tests/rpc/log_lines.h"
 
 namespace weft::mds {
@@ -45,59 +46,8 @@ struct InlineFilesTest : FileIoTest {
   }
 };
 
-// A store whose syncs wait for the test, on one thread. What it holds it lets go of in the end.
-class HeldThread final : public KvStore {
- public:
-  explicit HeldThread(KvStore& under) : under_(under) {}
-  [[nodiscard]] std::unique_ptr<Transaction> begin() override { return under_.begin(); }
-  [[nodiscard]] const KvReader& latest() const override { return under_.latest(); }
-  [[nodiscard]] std::unique_ptr<KvReader> snapshot() const override { return under_.snapshot(); }
-  [[nodiscard]] Result<> wait_durable(CommitSeq seq) override {
-    {
-      MutexLock lock(mutex_);
-      if (thread_ == std::this_thread::get_id()) {
-        const int mine = ++reached_;
-        changed_.notify_all();
-        changed_.wait(mutex_, [&]() WEFT_REQUIRES(mutex_) { return over_ || let_go_ >= mine; });
-      }
-    }
-    return under_.wait_durable(seq);
-  }
-
-  // The syncs of the first thread that calls it, from now on.
-  void hold_this_thread() {
-    const MutexLock lock(mutex_);
-    if (thread_ == std::thread::id()) thread_ = std::this_thread::get_id();
-  }
-  // Until that thread waits for its sync of this number, from 1.
-  [[nodiscard]] bool await_held(int number) {
-    const MutexLock lock(mutex_);
-    return changed_.wait_for(mutex_, 60s,
-                             [&]() WEFT_REQUIRES(mutex_) { return reached_ >= number; });
-  }
-  void let_go_of_one() {
-    const MutexLock lock(mutex_);
-    ++let_go_;
-    changed_.notify_all();
-  }
-  void let_go() {
-    const MutexLock lock(mutex_);
-    over_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  KvStore& under_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::thread::id thread_ WEFT_GUARDED_BY(mutex_);
-  int reached_ WEFT_GUARDED_BY(mutex_) = 0;
-  int let_go_ WEFT_GUARDED_BY(mutex_) = 0;
-  bool over_ WEFT_GUARDED_BY(mutex_) = false;
-};
-
-struct HeldThreadTest : InlineFilesTest {
-  HeldThreadTest() {
+struct LateWriterTest : InlineFilesTest {
+  LateWriterTest() {
     stop();
     auto started = MetadataServer::start(options, environment(), held);
     REQUIRE(started);
@@ -105,7 +55,7 @@ struct HeldThreadTest : InlineFilesTest {
     names = &server->names();
     for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
   }
-  ~HeldThreadTest() {
+  ~LateWriterTest() {
     held.let_go();
     if (late.joinable()) late.join();
     stop();
@@ -123,7 +73,7 @@ struct HeldThreadTest : InlineFilesTest {
     });
   }
 
-  HeldThread held{store};
+  HeldSync held{store};
   std::atomic<std::thread::id> late_id;
   std::thread late;
 };
@@ -478,7 +428,7 @@ TEST_CASE_METHOD(InlineFilesTest, "a crash at any commit leaves the file as it w
 }
 
 // It has found bytes in the store, and is alone with the file when these are at its objects.
-TEST_CASE_METHOD(HeldThreadTest, "who comes late to a growth keeps no COMMIT from committing") {
+TEST_CASE_METHOD(LateWriterTest, "who comes late to a growth keeps no COMMIT from committing") {
   policy.copies = GENERATE(1U, 2U);
   REQUIRE(write(0, pattern(600, 1)));
   write_late(1200, pattern(600, 3));
@@ -502,7 +452,7 @@ TEST_CASE_METHOD(HeldThreadTest, "who comes late to a growth keeps no COMMIT fro
   CHECK(grown() == 1);
 }
 
-TEST_CASE_METHOD(HeldThreadTest, "who asks for a layout while a file is brought away asks again") {
+TEST_CASE_METHOD(LateWriterTest, "who asks for a layout while a file is brought away asks again") {
   REQUIRE(write(0, pattern(600, 1)));
   write_late(600, pattern(600, 2));
   int syncs = 1;

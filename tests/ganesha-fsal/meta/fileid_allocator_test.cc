@@ -35,7 +35,7 @@ TEST_CASE_METHOD(NamespaceTest, "nobody waits for ever for a reservation that ha
   FileIdAllocator ids(held, std::chrono::milliseconds(1));
   held.hold();
   auto first = std::async(std::launch::async, [&] { return ids.next(); });
-  held.wait_until_held();
+  REQUIRE(held.await_held());
   CHECK(ids.next().error() == Errc::kBusy);
   held.let_go();
   const auto got = first.get();

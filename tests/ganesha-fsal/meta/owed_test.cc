@@ -90,7 +90,7 @@ TEST_CASE_METHOD(NamespaceTest, "a create in a scope returns while the sync is h
   }
   std::atomic<bool> told{false};
   std::jthread reply([&] { told = here.settle(owed).has_value(); });
-  held.wait_until_held();
+  REQUIRE(held.await_held());
   CHECK_FALSE(told);
   held.let_go();
   reply.join();
