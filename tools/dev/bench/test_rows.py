@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import iozone  # noqa: E402
 import paths  # noqa: E402
 import protocols  # noqa: E402
 import scheduling  # noqa: E402
@@ -31,6 +32,15 @@ def test_the_better_way_on_one_machine_is_judged(passed, lent, best):
 def test_paths_are_measured_in_all_sizes_and_kinds():
     assert len(paths.CASES) == 16 and list(paths.CASES) == list(paths.PROXY_CASES)
     assert all("--no-pnfs" in case[2] for case in paths.PROXY_CASES.values())
+
+
+@pytest.mark.parametrize("kind, again", [("initial writers", "rewriters"),
+                                         ("readers", "re-readers")])
+def test_iozones_rate_is_what_the_parent_sees_of_the_first_time(kind, again):
+    lines = [f"\t{who} throughput for  4 {what} \t=  {rate} kB/sec"
+             for what, rates in ((kind, (901113.5, 44523.25)), (again, (581653.2, 1721.79)))
+             for who, rate in zip(("Children see", "Parent sees"), rates)]
+    assert iozone.PARENT.search("\n".join(lines)).group(1) == "44523.25"
 
 
 def burst_rows(rates: dict) -> dict:
