@@ -84,6 +84,7 @@ class ServerChannel final : public QueuePairChannel {
   void process() override;
   // kBusy: no memory; the Send stays where it is.
   [[nodiscard]] Result<> take(const Completion& sent);
+  [[nodiscard]] bool unseen(const Incoming& incoming) const;
   [[nodiscard]] Result<PoolShare> judge(const Incoming& incoming, bool& skipped) const;
   [[nodiscard]] Result<> prepare(const Incoming& incoming, PoolShare share, Call& call,
                                  std::vector<Work>& reads);
@@ -166,7 +167,7 @@ Result<> ServerChannel::take(const Completion& sent) {
     return {};
   }
   const bool too_large = incoming->bytes() > limits_.max_record_bytes;
-  if (incoming->refused || too_large) {
+  if (incoming->refused || too_large || unseen(*incoming)) {
     const Refused why = incoming->refused.value_or(Refused::kChunk);
     receive_again();
     answers_.push_back({.xid = xid, .content = why});
@@ -190,6 +191,14 @@ Result<> ServerChannel::take(const Completion& sent) {
   return {};
 }
 
+// Of a call that is in the chunk of position zero nothing can be looked at before it is read. No
+// client has a reason to send a large one so: its head fits inline, and what it writes is bulk
+// data.
+bool ServerChannel::unseen(const Incoming& incoming) const {
+  if (standing_ == Standing::kServer || !incoming.whole) return false;
+  return incoming.bulk || incoming.bytes() > limits_.max_stranger_bytes;
+}
+
 // As RecordReader does with what strangers and clients send by TCP. Bulk data of any size is
 // fetched, which is work for the device: so it is looked at whatever its size.
 Result<PoolShare> ServerChannel::judge(const Incoming& incoming, bool& skipped) const {
@@ -197,9 +206,7 @@ Result<PoolShare> ServerChannel::judge(const Incoming& incoming, bool& skipped) 
       standing_ == Standing::kStranger && incoming.bytes() > limits_.max_stranger_bytes;
   const bool fetches = standing_ != Standing::kServer && incoming.bulk;
   if (!large && !fetches) return share_of(standing_);
-  const Glance glance = limits_.look && !incoming.message.empty()
-                            ? limits_.look(incoming.message, standing_)
-                            : Glance::kRefuse;
+  const Glance glance = limits_.look ? limits_.look(incoming.message, standing_) : Glance::kRefuse;
   if (large && glance == Glance::kRefuse) {
     return fail(Errc::kTooLarge, "a large call of a stranger");
   }
