@@ -65,7 +65,9 @@ class CompletionUser {
 
 class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
  public:
-  explicit DeviceEvents(boost::asio::io_context& context) : context_(context), wait_(context) {}
+  // `thread`: the number of the context's among those that are served.
+  DeviceEvents(boost::asio::io_context& context, unsigned thread)
+      : context_(context), thread_(thread), wait_(context) {}
   DeviceEvents(const DeviceEvents&) = delete;
   DeviceEvents& operator=(const DeviceEvents&) = delete;
   ~DeviceEvents();
@@ -80,6 +82,11 @@ class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
   // no queue here: one that is removed goes with its last connection (librdmacm closes its verbs).
   [[nodiscard]] Result<ibv_comp_channel*> completions(const std::shared_ptr<Device>& device);
   void forget(const Device& device);
+  // Which of a device's `count` completion vectors the thread's queues have: threads have different
+  // ones, so that a card interrupts more than one processor.
+  [[nodiscard]] int vector(int count) const {
+    return count > 1 ? static_cast<int>(thread_ % static_cast<unsigned>(count)) : 0;
+  }
   void add(CompletionUser* user) { users_.insert(user); }
   void remove(CompletionUser* user) { users_.erase(user); }
 
@@ -91,6 +98,7 @@ class DeviceEvents : public std::enable_shared_from_this<DeviceEvents> {
   void take_completions(const std::shared_ptr<Completions>& completions);
 
   boost::asio::io_context& context_;
+  const unsigned thread_;
   rdma_event_channel* channel_ = nullptr;
   boost::asio::posix::stream_descriptor wait_;
   bool closed_ = false;

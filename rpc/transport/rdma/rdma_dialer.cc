@@ -125,7 +125,7 @@ class Attempt final : public ConnectionUser,
 struct Dialer::Impl {
   explicit Impl(IoThreads& io_threads) : threads(io_threads) {
     for (unsigned i = 0; i < threads.size(); ++i) {
-      events.push_back(std::make_shared<DeviceEvents>(threads.context(i)));
+      events.push_back(std::make_shared<DeviceEvents>(threads.context(i), i));
     }
   }
   // On the thread of `context`.

@@ -170,7 +170,7 @@ Result<> Server::Impl::open() {
   if (!events.empty()) return {};
   std::vector<std::shared_ptr<DeviceEvents>> made;
   for (unsigned i = 0; i < threads.size(); ++i) {
-    made.push_back(std::make_shared<DeviceEvents>(threads.context(i)));
+    made.push_back(std::make_shared<DeviceEvents>(threads.context(i), i));
     if (auto opened = made.back()->open(); !opened) return opened;
   }
   events = std::move(made);

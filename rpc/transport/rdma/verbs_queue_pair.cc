@@ -164,8 +164,8 @@ Result<> VerbsQueuePair::open() {
   rdma_cm_id* const id = id_->get();
   // It may be asked for with a queue of its own only if the device has one.
   const auto entries = static_cast<int>(slots_.size());
-  queue_.reset(
-      ::ibv_create_cq(id->verbs, entries, static_cast<CompletionUser*>(this), *channel, 0));
+  queue_.reset(::ibv_create_cq(id->verbs, entries, static_cast<CompletionUser*>(this), *channel,
+                               events_->vector(id->verbs->num_comp_vectors)));
   if (queue_ == nullptr) return fail_errno(errno, "a completion queue");
   if (const int error = ::ibv_req_notify_cq(queue_.get(), 0); error != 0) {
     return fail_errno(error, "hear of completions");

@@ -93,11 +93,21 @@ struct Rig {
                   std::make_shared<Arena>(SharedMemory::create(64 * kMebibyte, "test").value())};
   Devices devices{pool.arena()->memory()};
   std::optional<boost::asio::io_context> context{std::in_place, 1};
-  std::shared_ptr<DeviceEvents> events = std::make_shared<DeviceEvents>(*context);
+  std::shared_ptr<DeviceEvents> events = std::make_shared<DeviceEvents>(*context, 5);
   std::vector<std::shared_ptr<User>> users;
 };
 
 }  // namespace
+
+TEST_CASE("queues of a thread have a completion vector that the device has") {
+  Rig rig;
+  for (const auto& [vectors, expected] : {std::pair{1, 0}, {4, 1}, {6, 5}, {64, 5}, {0, 0}}) {
+    CAPTURE(vectors);
+    rig.verbs.verbs()->num_comp_vectors = vectors;
+    rig.connect(1, 4);
+    CHECK(rig.verbs.last_vector == expected);
+  }
+}
 
 TEST_CASE("a lone connection's completions take one look each") {
   Rig rig;

@@ -106,7 +106,9 @@ struct FakeVerbsCalls {
     delete static_cast<FakeVerbs::Channel*>(channel);
     return 0;
   }
-  static ibv_cq* make_queue(ibv_context* context, void* user, ibv_comp_channel* channel) {
+  static ibv_cq* make_queue(ibv_context* context, void* user, ibv_comp_channel* channel,
+                            int vector) {
+    the_device->last_vector = vector;
     auto* queue = made(new FakeVerbs::Queue);
     queue->context = context;
     queue->channel = channel;
@@ -252,8 +254,8 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) { return Calls::destroy(channel); }
 ibv_cq* ibv_create_cq(ibv_context* context, int /*entries*/, void* user, ibv_comp_channel* channel,
-                      int /*vector*/) {
-  return Calls::make_queue(context, user, channel);
+                      int vector) {
+  return Calls::make_queue(context, user, channel, vector);
 }
 int ibv_destroy_cq(ibv_cq* queue) { return Calls::destroy(queue); }
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** user) {

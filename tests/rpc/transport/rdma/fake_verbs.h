@@ -41,6 +41,7 @@ class FakeVerbs {
 
   // What was done. -------------------------------------------------------------------------------
   std::size_t looks = 0;  // for events of completion: system calls
+  int last_vector = -1;   // of a completion queue
   std::size_t asks = 0;   // to be told of completions
   // Made of the verbs, and not destroyed. When the device went: 0, or something uses it after that.
   [[nodiscard]] std::size_t objects() const { return objects_; }
