@@ -265,14 +265,14 @@ def measure(bench: Bench, given, idle: dict) -> list:
 
 
 def rows_of(samples: dict, rate: int) -> list:
-    """Beside plain TCP; and how much of the link it is, where nothing is lost, which informs."""
+    """Beside plain TCP; and how much of the link it is, where nothing is lost."""
     rows = []
     for (link, way, files), (ours, peer) in sorted(samples.items()):
         name = f"{name_of(*link)}, {way} {files} file{'s' if files > 1 else ''}"
         rows.append(report.row(name, ours, peer, "MiB/s", target=TARGET))
         if link[1] == 0:
-            rows.append(report.row(f"{name}, of the link ({TARGET} is meant)",
-                                   [one * MIB / rate for one in ours], [1.0] * len(ours), "links"))
+            rows.append(report.row(f"{name}, of the link", [one * MIB / rate for one in ours],
+                                   [1.0] * len(ours), "links", target=TARGET))
     return rows
 
 
