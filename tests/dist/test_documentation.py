@@ -24,6 +24,7 @@ TOKEN = re.compile(r"\b[0-9a-f]{32}\b")
 ASKS = re.compile(r"weft (health|doctor|version|status|ds list|df|verify|\w+ status)")
 SCP = re.compile(r"scp -p /(\S+) (\w+):/(\S+)")
 PATIENCE_S = 90
+INSTALLED_S = 300  # from bare machines to a client whose I/O all went to data servers
 
 
 @pytest.mark.parametrize("page", [*shown.PAGES, "../README", "../CONTRIBUTING"])
@@ -142,6 +143,17 @@ class House:
             self.token = TOKEN.search(said).group()
         return said
 
+    def keeps_two_copies(self) -> None:
+        """A user's file is at two data servers, whole, when its client has closed it."""
+        def stored() -> int:  # KiB
+            return sum(int(machine.run("du -sk /srv/weft/a").split()[0])
+                       for name, machine in self.machines.items() if name in ("d1", "d2", "d3"))
+        before = stored()
+        self.client.run("head -c 16M /dev/urandom >/tmp/new && cp /tmp/new /mnt/scratch && "
+                        "cmp /tmp/new /mnt/scratch/new")
+        assert stored() - before >= 2 * (16 << 10)
+        self.client.run("rm /tmp/new /mnt/scratch/new")
+
     def append(self, block: shown.Block) -> None:
         text = "\n".join(block.lines) + "\n"
         if block.machine == "c1":
@@ -166,6 +178,7 @@ def house(packages):
 @pytest.mark.parametrize("page", [page for page in shown.PAGES if any(
     block.kind in ("run", "append") for block in shown.blocks(page))])
 def test_pages_are_right(house, page):
+    began = time.monotonic()
     for block in shown.blocks(page):
         if block.kind == "append":
             house.append(block)
@@ -174,3 +187,7 @@ def test_pages_are_right(house, page):
             if recording():
                 with open(recording(), "a") as record:
                     record.write(f"### {block.where}\n{command.machine}# {command.text}\n{said}")
+    if page == "installing":
+        took = time.monotonic() - began
+        assert took < INSTALLED_S, f"four machines took {took:.0f} s"
+        house.keeps_two_copies()
