@@ -13,6 +13,7 @@ struct DsHandler::ReadJob {
   std::uint32_t count = 0;   // what the reply may hold at most
   bool for_partner = false;  // another data server's
   bool sums = false;         // of the bytes, in their place
+  bool to_memory = false;    // StoreRead::to_memory
   Begun op;
   ReadResult result;
   std::optional<std::uint64_t> file_size;  // once the metadata server said it

@@ -55,6 +55,7 @@ void DsHandler::read(rpc::Compound& compound, const rpc::nfs4::ReadArgs& args, r
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - args.offset;
   job->count =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({args.count, compound.max_read, room}));
+  job->to_memory = !compound.sends_files;
   job->op = std::move(begun);
   job->sums = handle->access == layout::Access::kCompare;
   job->for_partner = job->sums || handle->access == layout::Access::kFetch;
@@ -93,7 +94,8 @@ void DsHandler::read_store(std::unique_ptr<ReadJob> job) {
                      .offset = what.offset + have,
                      .count = what.count - have,
                      .share = of_client ? PoolShare::kReplies : PoolShare::kServers,
-                     .uncached = what.for_partner},
+                     .uncached = what.for_partner,
+                     .to_memory = what.to_memory},
                     std::move(done));
 }
 

@@ -54,6 +54,7 @@ struct CachedStore::ReadOp {
   std::uint32_t size = 0;
   Buffer room;  // of the caller, if it is to be read there
   PoolShare share = PoolShare::kServers;
+  bool to_memory = false;
   BlockCache::Ticket fill;
   Done<ReadResult> done;
 
@@ -71,6 +72,7 @@ void CachedStore::read(StoreRead what, Done<ReadResult> done) {
   op->count = op->size = what.count;
   op->room = std::move(what.room);
   op->share = what.share;
+  op->to_memory = what.to_memory;
   op->done = std::move(done);
   if (op->count == 0 || op->offset > kMaxOffset) return read_beneath(std::move(op));
   if (auto found = cache_.find(area_, op->object, op->offset, op->count, op->fill)) {
@@ -88,7 +90,11 @@ void CachedStore::read(StoreRead what, Done<ReadResult> done) {
 }
 
 void CachedStore::read_beneath(std::unique_ptr<ReadOp> op) {
-  StoreRead what{.object = op->object, .offset = op->from, .count = op->size, .share = op->share};
+  StoreRead what{.object = op->object,
+                 .offset = op->from,
+                 .count = op->size,
+                 .share = op->share,
+                 .to_memory = op->to_memory};
   if (!op->wider()) what.room = std::move(op->room);
   beneath_.read(std::move(what), [this, op = std::move(op)](Result<ReadResult> result) mutable {
     read_done(std::move(op), std::move(result));

@@ -41,6 +41,7 @@ void FileStore::read(StoreRead what, Done<ReadResult> done) {
   op->room = std::move(what.room);
   op->share = what.share;
   op->uncached = what.uncached;
+  op->to_memory = what.to_memory;
   op->done = std::move(done);
   with_file(what.object, false, [this, op = std::move(op)](Result<FilePtr> file) mutable {
     if (!file) return op->done(pass(file));
@@ -92,7 +93,8 @@ void FileStore::read_file(std::unique_ptr<ReadOp> op) {
   }
   if (options_.mode == IoMode::kDirect) return read_direct(std::move(op));
   if (op->uncached) return read_past_cache(std::move(op));
-  const bool lend_pages = op->room.empty() && op->count >= options_.zero_copy_min_bytes;
+  const bool lend_pages =
+      op->room.empty() && !op->to_memory && op->count >= options_.zero_copy_min_bytes;
   if (lend_pages && is_resident(fd, op->offset, op->count)) {
     ReadResult result;
     result.object_end = op->object_end;

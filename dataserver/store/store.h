@@ -81,6 +81,9 @@ struct StoreRead {
   // Of what the disk has: no link answers from memory of its own, or keeps what is read. For who
   // looks whether the disk still has it.
   bool uncached = false;
+  // The payload holds no file ranges: who asked sends nothing straight from files, and a disk that
+  // fails later could not be told of.
+  bool to_memory = false;
 };
 
 // A write.

@@ -320,7 +320,8 @@ void TargetServer::Connection::read(Arrival arrival) {
   StoreRead what{.object = request.object,
                  .offset = request.offset,
                  .count = static_cast<std::uint32_t>(request.size),
-                 .uncached = request.uncached};
+                 .uncached = request.uncached,
+                 .to_memory = channel_->by_rdma()};
   if (request.lent) what.room = std::move(arrival.data.front());
   const std::byte* room = what.room.data();
   auto done = [self = shared_from_this(), request, room, begun = now()](Result<ReadResult> result) {

@@ -44,6 +44,7 @@ CompoundRun::CompoundRun(std::shared_ptr<ServerConnection> connection, const Cal
       in_(record_.span()) {
   in_.skip(at);
   compound_.minor_version = header_.minor_version;
+  compound_.sends_files = !connection_->by_rdma();
   compound_.uid = call_.uid;
   compound_.gid = call_.gid;
   encode_accepted(reply_.bytes(), call_.xid);

@@ -45,6 +45,7 @@ struct Compound {
   std::uint32_t gid = kNobody;
   const ClientInfo* client = nullptr;  // never null in execute(); valid until `done`
   std::size_t max_read = 0;            // bytes of data that still fit into the reply
+  bool sends_files = true;             // the connection sends file ranges without reading them
   std::any scratch;                    // what the handler keeps between operations (PUTFH)
 };
 

@@ -2,6 +2,7 @@
 // over a real store, with a device that is a double.
 #include <catch2/catch_test_macros.hpp>
 
+#include "dataserver/store/store_over.h"
 #include "rpc/base/shared_memory.h"
 #include "rpc/session/session_client.h"
 #include "rpc/session/session_server.h"
@@ -45,7 +46,8 @@ struct Rig : test::HandlerRig {
     rpc::rdma::Limits limits{.standing = Standing::kStranger};
     limits.look = [this](auto head, Standing of) { return sessions.look_at(head, of); };
     sessions.serve(
-        rpc::rdma::serve(thread.context(), registered, pair->serving(), std::move(limits)));
+        rpc::rdma::serve(thread.context(), registered, pair->serving(), std::move(limits)),
+        rpc::Via::kRdma);
     return rpc::rdma::call_over(thread.context(), remote, pair->calling(), {});
   }
   void cut() {
@@ -111,6 +113,28 @@ TEST_CASE("what is written by RDMA is read back by RDMA, 4 KiB to 1 MiB and odd 
     CHECK(rig.pair->written == moved);
   }
   CHECK(rig.dialled == 1);
+}
+
+TEST_CASE("what is sent by RDMA is read from its file before it is answered") {
+  struct Seen final : ds::StoreOver {
+    explicit Seen(ds::Store& beneath) : StoreOver(beneath) {}
+    void read(ds::StoreRead what, Done<ds::ReadResult> done) override {
+      to_memory = what.to_memory;
+      beneath_.read(std::move(what), std::move(done));
+    }
+    bool to_memory = false;
+  };
+  Rig rig;
+  Seen seen(*rig.store);
+  rig.handler.emplace(ds::DsHandler::Parts{seen, *rig.gate, rig.sizes, rig.writes, rig.counters,
+                                           rig.clock, nullptr, nullptr, &rig.pool});
+  rig.connect();
+  REQUIRE(rig.write_there(0, pattern(1 << 20, 1)) == Status::NFS4_OK);
+  CHECK(rig.read_there(0, 1 << 20) == pattern(1 << 20, 1));
+  CHECK(seen.to_memory);
+  REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);
+  rig.read(0, 1 << 20);  // by a connection that sends files
+  CHECK_FALSE(seen.to_memory);
 }
 
 TEST_CASE("what is small goes inline by RDMA") {

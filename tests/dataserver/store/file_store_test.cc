@@ -220,6 +220,8 @@ TEST_CASE("warm large reads are file ranges, warm small ones and cold ones are b
   auto warm = runner.read(kObject, 0, 1 << 20).value();
   REQUIRE(warm.payload.pieces().size() == 1);
   CHECK(std::holds_alternative<FileRange>(warm.payload.pieces()[0]));
+  auto wanted = runner.read({.object = kObject, .count = 1 << 20, .to_memory = true}).value();
+  CHECK(std::holds_alternative<Buffer>(wanted.payload.pieces()[0]));
   auto small = runner.read(kObject, 4096, 4096).value();
   CHECK(std::holds_alternative<Buffer>(small.payload.pieces()[0]));
   warm = {};

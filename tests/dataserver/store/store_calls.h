@@ -63,6 +63,9 @@ class StoreCalls {
           std::move(done));
     });
   }
+  Result<ds::ReadResult> read(ds::StoreRead what) {
+    return wait<ds::ReadResult>([&](auto done) { any().read(std::move(what), std::move(done)); });
+  }
   Result<ds::ReadResult> read(const layout::ObjectId& object, std::uint64_t offset,
                               std::uint32_t count) {
     return wait<ds::ReadResult>(
