@@ -23,7 +23,32 @@ bool is_gone(const Result<rpc::control::Located>& found) {
   return found && found->state == rpc::control::Located::State::kDown;
 }
 
+// The metadata server has not answered.
+bool not_asked(const Error& error) {
+  return error == Errc::kUnreachable || error == Errc::kTimedOut || error == Errc::kClosed ||
+         error == Errc::kBusy;
+}
+
 }  // namespace
+
+Result<rpc::control::Located> Partner::learn(Result<rpc::control::Located> found) {
+  if (found && found->addresses.empty()) {
+    found = fail(Errc::kNotFound, "the partner has never registered");
+  }
+  const MutexLock lock(mutex_);
+  if (is_gone(found)) {
+    place_.reset();
+    return std::unexpected(gone_error());
+  }
+  if (found) {
+    place_ = *found;
+  } else if (!not_asked(found.error())) {
+    place_.reset();
+  } else if (place_) {
+    return *place_;
+  }
+  return found;
+}
 
 std::shared_ptr<Partner> Partners::find(std::uint32_t ds_id) {
   const MutexLock lock(mutex_);
@@ -159,7 +184,10 @@ void PartnerLink::looked(std::uint64_t incarnation, const Result<rpc::control::L
   if (found && found->state == rpc::control::Located::State::kUp) {
     last_up_ = clock_.now();
   }
-  if (is_gone(found) && incarnation == incarnation_) put_away(gone_error());
+  if (is_gone(found)) {
+    static_cast<void>(partner_->learn(found));
+    if (incarnation == incarnation_) put_away(gone_error());
+  }
   if (!out_.empty()) begin_look();
 }
 
@@ -176,16 +204,10 @@ void PartnerLink::locate() {
 void PartnerLink::located(Result<rpc::control::Located> found) {
   locating_ = false;
   if (stopped_) return;
-  if (found && found->addresses.empty()) {
-    found = fail(Errc::kNotFound, "the partner has never registered");
-  } else if (is_gone(found)) {
-    found = std::unexpected(gone_error());
-  }
+  found = partner_->learn(std::move(found));
   auto waiting = std::exchange(waiting_, {});
   if (!found) {
-    const bool trying = probing_;
     put_away(found.error());
-    if (trying) arm(probe_timer_, config_.probe_every, &PartnerLink::probe);
     for (Call& call : waiting) call.done(std::unexpected(found.error()));
     return;
   }
@@ -282,8 +304,10 @@ void PartnerLink::put_away(const Error& why) {
   }
   drop_client();
   fail_patient(why);
-  if (std::exchange(probing_, true)) return;
-  arm(probe_timer_, config_.probe_every, &PartnerLink::probe);
+  probing_ = true;
+  // An attempt that was under way has ended with the client, but for one that waits for the
+  // address.
+  if (!locating_) arm(probe_timer_, config_.probe_every, &PartnerLink::probe);
 }
 
 // What is still out does not concern the next one.
@@ -334,10 +358,13 @@ void PartnerLink::hurry() {
   }
   for (Return& one : over) one.then();
   if (returns_.empty()) return;
-  probing_ = true;
-  if (out_.empty() && losses_ != partner_->losses) drop_client();
-  // Nothing of an attempt is under way: it would begin when its timer ends.
-  if (!locating_ && client_ == nullptr) {
+  // A client of no attempt, or of one that began before the partner was put away again.
+  if (out_.empty() && (!probing_ || losses_ != partner_->losses)) drop_client();
+  if (locating_) {
+    probing_ = true;  // what waits for the address becomes an attempt
+  } else if (client_ == nullptr) {
+    // Nothing of an attempt is under way: it would begin when its timer ends.
+    probing_ = true;
     probe_timer_.cancel();
     probe();
   }

@@ -18,6 +18,11 @@
 // soon as a call has been out for a moment: what is gone for it (it crashed, or was silent for
 // some seconds) is put away at once, and stays so until the metadata server has it back.
 //
+// While the metadata server cannot be asked, a partner is where the metadata server said last that
+// it is, to any thread: a partner is not away because the metadata server is. What the metadata
+// server says counts, also that the partner is gone, or unknown: then it is nowhere until the
+// metadata server says otherwise.
+//
 // The connection is by RDMA where both have it. One that came to be by TCP is made anew, between
 // two requests, when RDMA turns out to work; a session to a partner that gets RDMA, when nothing is
 // out.
@@ -63,6 +68,14 @@ struct Partner {
   // Threads that are connected to it, by each transport.
   std::atomic<std::uint32_t> by_rdma{0};
   std::atomic<std::uint32_t> by_tcp{0};
+
+  // Takes what the metadata server answered to the question where it is; returns what is to be
+  // believed: that, or where it was last, if the metadata server could not be asked.
+  [[nodiscard]] Result<rpc::control::Located> learn(Result<rpc::control::Located> found);
+
+ private:
+  Mutex mutex_;
+  std::optional<rpc::control::Located> place_ WEFT_GUARDED_BY(mutex_);  // it was there last
 };
 
 class Partners {
@@ -167,7 +180,9 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   };
   std::vector<Return> returns_;  // who wait for the partner
   bool locating_ = false;
-  bool probing_ = false;       // this thread tries whether it is back
+  // This thread tries whether it is back: an attempt is under way, or begins when the probe timer
+  // ends.
+  bool probing_ = false;
   std::optional<Time> asked_;  // a question whether it is there is out since then
   bool watching_ = false;      // the watch timer is armed
   bool stopped_ = false;

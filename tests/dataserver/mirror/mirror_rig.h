@@ -28,10 +28,21 @@ class FakeAuthority final : public ds::MirrorAuthority {
  public:
   void locate(std::uint32_t ds_id, std::chrono::milliseconds /*timeout*/,
               Done<rpc::control::Located> done) override {
-    done(rpc::control::Located{
-        .state = state,
-        .addresses = {layout::make_address("127.0.0.1", static_cast<std::uint16_t>(ds_id)).value()},
-        .rdma = rdma});
+    ++questions;
+    auto answer = [this, ds_id, done = std::move(done)]() mutable {
+      if (nowhere) return done(fail(*nowhere));
+      done(rpc::control::Located{
+          .state = state,
+          .addresses =
+              {layout::make_address("127.0.0.1", static_cast<std::uint16_t>(ds_id)).value()},
+          .rdma = rdma});
+    };
+    if (hold_places) return held_places.push_back(std::move(answer));
+    answer();
+  }
+  void release_places() {
+    hold_places = false;
+    for (auto& answer : std::exchange(held_places, {})) answer();
   }
   void copy_missed(const rpc::control::CopyMissed& told, Done<void> done) override {
     asked.push_back(told);
@@ -45,6 +56,10 @@ class FakeAuthority final : public ds::MirrorAuthority {
   }
   rpc::control::Located::State state = rpc::control::Located::State::kUp;
   std::vector<layout::NetAddress> rdma;
+  std::optional<Errc> nowhere;  // the answer to where a partner is
+  int questions = 0;            // where one is
+  bool hold_places = false;
+  std::vector<std::move_only_function<void()>> held_places;
   std::vector<rpc::control::CopyMissed> asked;
   std::optional<Errc> error;
   bool hold = false;

@@ -1,6 +1,7 @@
 #include "dataserver/mirror/partner_link.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/dataserver/mirror/mirror_rig.h"
 
@@ -13,9 +14,10 @@ using test::kSecond;
 
 // What a thread has of a partner: here they are all on one.
 struct Thread {
-  Thread(test::MirrorRig& used, Partners& partners, const std::string& owner)
+  Thread(test::MirrorRig& used, Partners& partners, const std::string& owner,
+         std::chrono::milliseconds timeout = 300ms)
       : rig(used), config(used.link_config(owner)) {
-    config.timeout = 300ms;
+    config.timeout = timeout;
     link = std::make_shared<PartnerLink>(rig.thread.ring(), partners.find(kSecond), rig.authority,
                                          config);
   }
@@ -58,6 +60,91 @@ TEST_CASE("once a partner is back, no thread goes on with a session of before") 
   CHECK(second.call());
   CHECK(partners.away() == 0);
   CHECK(first.call());
+}
+
+TEST_CASE("a partner is not away because the metadata server is") {
+  test::MirrorRig rig;
+  Partners partners;
+  Thread first(rig, partners, "first");
+  Thread second(rig, partners, "second");
+  const auto error = GENERATE(Errc::kUnreachable, Errc::kTimedOut, Errc::kClosed, Errc::kBusy);
+  REQUIRE(first.call());
+  rig.authority.nowhere = error;
+  CHECK(second.call());
+  CHECK(partners.away() == 0);
+  // One that was away itself is found again.
+  rig.kill(kSecond);
+  CHECK_FALSE(first.call());
+  CHECK(partners.away() == 1);
+  rig.start(kSecond);
+  REQUIRE(rig.run_until([&] { return partners.away() == 0; }));
+  CHECK(second.call());
+  CHECK(first.call());
+}
+
+TEST_CASE("a partner of which the metadata server says that it is gone is back when it says so") {
+  test::MirrorRig rig;
+  Partners partners;
+  Thread first(rig, partners, "first");
+  Thread second(rig, partners, "second");
+  REQUIRE(first.call());
+  SECTION("gone") { rig.authority.state = rpc::control::Located::State::kDown; }
+  SECTION("unknown") { rig.authority.nowhere = Errc::kNotFound; }
+  CHECK_FALSE(second.call());
+  CHECK(partners.away() == 1);
+  rig.authority.nowhere = Errc::kUnreachable;
+  const int before = rig.authority.questions;
+  REQUIRE(rig.run_until([&] { return rig.authority.questions >= before + 3; }));
+  CHECK(partners.away() == 1);
+  rig.authority.nowhere.reset();
+  rig.authority.state = rpc::control::Located::State::kUp;
+  CHECK(rig.run_until([&] { return partners.away() == 0; }));
+}
+
+TEST_CASE("a thread that waited for a partner in vain tries it again once it has lost it") {
+  test::MirrorRig rig;
+  Partners partners;
+  Thread first(rig, partners, "first");
+  Thread second(rig, partners, "second", 10s);
+  REQUIRE(first.call());
+  REQUIRE(second.call());
+  // A call of the second thread is out while the first puts the partner away, and ends.
+  rig.servers.at(kSecond).door->hold = true;
+  bool failed = false;
+  PartnerLink::Ops commit;
+  commit.push_back({rpc::nfs4::Op::OP_COMMIT, rpc::nfs4::CommitArgs{}});
+  second.link->call(std::move(commit),
+                    [&](const Result<CompoundResult>& result) { failed = !result; });
+  REQUIRE(rig.run_until([&] { return !rig.servers.at(kSecond).door->held.empty(); }));
+  partners.find(kSecond)->away = true;
+  first.link->stop();
+  bool waited = false;
+  second.link->when_back(1ms, [&] { waited = true; });
+  REQUIRE(rig.run_until([&] { return waited; }));
+  CHECK(partners.away() == 1);
+  rig.servers.at(kSecond).door->release();
+  rig.kill(kSecond);
+  rig.start(kSecond);
+  CHECK(rig.run_until([&] { return failed; }));
+  CHECK(rig.run_until([&] { return partners.away() == 0; }));
+}
+
+TEST_CASE("who waits for a partner has it tried, though this thread has a session that it made") {
+  test::MirrorRig rig;
+  Partners partners;
+  Thread thread(rig, partners, "thread", 10s);
+  rig.authority.hold_places = true;
+  std::optional<bool> answered;
+  thread.link->call({}, [&](const Result<CompoundResult>& result) { answered = bool(result); });
+  // Another thread puts it away meanwhile, and ends.
+  partners.find(kSecond)->away = true;
+  rig.authority.release_places();
+  REQUIRE(rig.run_until([&] { return answered.has_value(); }));
+  CHECK_FALSE(*answered);
+  bool waited = false;
+  thread.link->when_back(10s, [&] { waited = true; });
+  CHECK(rig.run_until([&] { return partners.away() == 0; }));
+  CHECK(rig.run_until([&] { return waited; }));
 }
 
 TEST_CASE("a partner that gets RDMA is gone to anew, when nothing is out") {
