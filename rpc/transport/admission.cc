@@ -24,8 +24,13 @@ void close_lost(const std::shared_ptr<Channel>& channel) {
 
 }  // namespace
 
-Admission::PlacePtr Admission::admit(const std::string& peer, std::move_only_function<void()> cut) {
+Admission::PlacePtr Admission::admit(const std::string& peer, std::uint64_t cuts,
+                                     std::move_only_function<void()> cut) {
   const MutexLock lock(mutex_);
+  if (cuts != cuts_.load()) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
   Host& host = hosts_[peer];
   if (limits_.standing == Standing::kStranger) make_way(peer, host);
   if (!has_room(host, limits_.standing)) {
@@ -83,6 +88,7 @@ void Admission::leave(const PlacePtr& place) {
 
 void Admission::cut() {
   const MutexLock lock(mutex_);
+  cuts_.fetch_add(1);
   for (const PlacePtr& place : open_) {
     place->is_cut = true;
     place->cut();

@@ -51,14 +51,19 @@ class Admission : public std::enable_shared_from_this<Admission> {
 
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // Null: beyond a limit. `cut` ends the connection, whatever its own thread does.
-  [[nodiscard]] PlacePtr admit(const std::string& peer, std::move_only_function<void()> cut);
+  // How often cut() was called.
+  [[nodiscard]] std::uint64_t cuts() const { return cuts_.load(); }
+  // Null: beyond a limit, or cut: `cuts` is what cuts() was before the connection was accepted.
+  // `cut` ends the connection, whatever its own thread does.
+  [[nodiscard]] PlacePtr admit(const std::string& peer, std::uint64_t cuts,
+                               std::move_only_function<void()> cut);
   // For the connection's channel, which is to be told here once it exists.
   [[nodiscard]] ConnectionPlace place_of(const PlacePtr& place);
   // The connection is closed at once if it has given way meanwhile.
   void has_channel(const PlacePtr& place, const std::shared_ptr<Channel>& channel);
   void leave(const PlacePtr& place);
-  // Ends the connections there are. Their places say so before.
+  // Ends the connections there are, also those that are accepted and have no place yet. Their
+  // places say so before.
   void cut();
 
   [[nodiscard]] std::size_t connections() const { return open_count_; }
@@ -91,6 +96,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   const AdmissionLimits limits_;
   std::atomic<std::size_t> open_count_{0};
   std::atomic<std::uint64_t> refused_{0};
+  std::atomic<std::uint64_t> cuts_{0};  // changes under the mutex
   Mutex mutex_;
   std::map<std::string, Host> hosts_ WEFT_GUARDED_BY(mutex_);
   Counts all_ WEFT_GUARDED_BY(mutex_);

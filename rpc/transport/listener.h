@@ -6,7 +6,7 @@
 //
 // Threading: bind(), listen(), start() and stop() from one thread while the I/O threads run. `take`
 // is called on the first I/O thread, with a socket that belongs to the context of I/O thread
-// `thread`.
+// `thread`, and with what `mark` returned when it began to wait for that connection.
 //
 // Ownership: shared with its pending operations; the I/O threads outlive it. What `take` refers to
 // lives until stop() has returned.
@@ -21,6 +21,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -36,12 +37,14 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
  public:
   using Socket = typename Protocol::socket;
   using Endpoint = typename Protocol::endpoint;
-  using Take = std::function<void(Socket socket, unsigned thread)>;
+  using Take = std::function<void(Socket socket, unsigned thread, std::uint64_t mark)>;
+  using Mark = std::function<std::uint64_t()>;
 
   // `name` of the address, for errors and the log.
-  Listener(IoThreads& threads, std::string name, Take take)
+  Listener(IoThreads& threads, std::string name, Mark mark, Take take)
       : threads_(threads),
         name_(std::move(name)),
+        mark_(std::move(mark)),
         take_(std::move(take)),
         acceptor_(threads.context(0)),
         retry_(threads.context(0)) {}
@@ -62,8 +65,9 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
   // Accepts no more, and runs `closed` once if it was open; waits for that. Connections that exist
   // are not touched.
   void stop(const std::function<void()>& closed = nullptr);
-  // Whoever connects, or is not taken yet, is refused until go_on(), also when the first I/O thread
-  // hangs. On the thread that starts and stops it.
+  // Whoever connects, or is not accepted yet, is refused until go_on(), also when the first I/O
+  // thread hangs. One that is accepted may be taken yet, with a mark of before. On the thread that
+  // starts and stops it.
   void refuse();
   void go_on();
 
@@ -72,12 +76,16 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
 
   void accept_next() {
     const unsigned thread = threads_.next();
-    acceptor_.async_accept(threads_.context(thread), [self = this->shared_from_this(), thread](
-                                                         const ErrorCode& error, Socket socket) {
-      self->accepted(error, std::move(socket), thread);
+    const std::uint64_t mark = mark_();
+    acceptor_.async_accept(threads_.context(thread), [self = this->shared_from_this(), thread,
+                                                      mark](const ErrorCode& error, Socket socket) {
+      if (!self->acceptor_.is_open()) return;
+      if (error) return self->not_accepted(error);
+      self->take_(std::move(socket), thread, mark);
+      self->accept_next();
     });
   }
-  void accepted(const ErrorCode& error, Socket socket, unsigned thread);
+  void not_accepted(const ErrorCode& error);
   [[nodiscard]] std::unexpected<Error> failed_to(const char* what, const ErrorCode& error) const {
     return fail_errno(error.value(), std::string(what) + " " + name_);
   }
@@ -91,6 +99,7 @@ class Listener : public std::enable_shared_from_this<Listener<Protocol>> {
 
   IoThreads& threads_;
   const std::string name_;
+  const Mark mark_;
   const Take take_;
   int backlog_ = 0;
   std::atomic<bool> refusing_{false};
@@ -148,12 +157,7 @@ void Listener<Protocol>::go_on() {
 }
 
 template <class Protocol>
-void Listener<Protocol>::accepted(const ErrorCode& error, Socket socket, unsigned thread) {
-  if (!acceptor_.is_open()) return;
-  if (!error) {
-    take_(std::move(socket), thread);
-    return accept_next();
-  }
+void Listener<Protocol>::not_accepted(const ErrorCode& error) {
   // Out of descriptors, most likely: waiting lets some connection end.
   if (!refusing_.load()) {
     spdlog::warn("event=accept_failed address={} why=\"{}\"", name_, error.message());

@@ -42,16 +42,17 @@ struct Rules {
   LogLimit refused_log;
 };
 
-void take(boost::asio::io_context& context, const std::shared_ptr<Rules>& rules,
-          tcp::socket socket) {
+void take(boost::asio::io_context& context, const std::shared_ptr<Rules>& rules, tcp::socket socket,
+          std::uint64_t cuts) {
   error_code gone;
   const std::string peer = socket.remote_endpoint(gone).address().to_string();
   if (gone) return;
-  auto place = rules->admission->admit(peer, [descriptor = socket.native_handle()] {
+  auto place = rules->admission->admit(peer, cuts, [descriptor = socket.native_handle()] {
     static_cast<void>(::shutdown(descriptor, SHUT_RDWR));
   });
   if (place == nullptr) {
-    rules->refused_log.warn("event=connection_refused peer={} why=limit", peer);
+    const bool cut = cuts != rules->admission->cuts();
+    rules->refused_log.warn("event=connection_refused peer={} why={}", peer, cut ? "cut" : "limit");
     return;
   }
   // The socket belongs to the other thread's context already.
@@ -70,8 +71,9 @@ struct TcpServer::Impl {
       : rules(std::move(server_rules)),
         listener(std::make_shared<Listener<tcp>>(
             threads, rules->options.address + ":" + std::to_string(rules->options.port),
-            [&threads, kept = rules](tcp::socket socket, unsigned thread) {
-              take(threads.context(thread), kept, std::move(socket));
+            [kept = rules] { return kept->admission->cuts(); },
+            [&threads, kept = rules](tcp::socket socket, unsigned thread, std::uint64_t cuts) {
+              take(threads.context(thread), kept, std::move(socket), cuts);
             })) {}
 
   const std::shared_ptr<Rules> rules;

@@ -134,9 +134,11 @@ void Server::Impl::on_event(const ConnectionEvent& event) {
 
 void Server::Impl::take(const ConnectionEvent& request) {
   auto id = std::make_shared<ConnectionId>(request.id);
+  std::uint64_t cuts = 0;
   {
     const MutexLock lock(mutex);
     if (stopped) return;  // asked before it was told
+    cuts = shared->admission->cuts();
   }
   const Peer peer = peer_of(request.id);
   auto device = shared->devices.of(request.id->verbs);
@@ -144,10 +146,10 @@ void Server::Impl::take(const ConnectionEvent& request) {
     return shared->refused_log.warn("event=connection_refused peer={} transport=rdma why=\"{}\"",
                                     peer.host, device.error().describe());
   }
-  auto place = shared->admission->admit(peer.host, [id] { id->cut(); });
+  auto place = shared->admission->admit(peer.host, cuts, [id] { id->cut(); });
   if (place == nullptr) {
-    return shared->refused_log.warn("event=connection_refused peer={} transport=rdma why=limit",
-                                    peer.host);
+    return shared->refused_log.warn("event=connection_refused peer={} transport=rdma why={}",
+                                    peer.host, cuts != shared->admission->cuts() ? "cut" : "limit");
   }
   const unsigned thread = threads.next();
   Arrival arrival{.id = std::move(id),

@@ -172,8 +172,9 @@ struct ShmServer::Impl {
       : threads(io_threads),
         admission(std::move(admission_rules)),
         listener(std::make_shared<Listener<stream_protocol>>(
-            threads, admission->options.path,
-            [&io_threads, rules = admission](stream_protocol::socket socket, unsigned thread) {
+            threads, admission->options.path, [] { return std::uint64_t{0}; },
+            [&io_threads, rules = admission](stream_protocol::socket socket, unsigned thread,
+                                             std::uint64_t /*mark*/) {
               take(io_threads.context(thread), rules, std::move(socket));
             })) {}
 

@@ -13,7 +13,7 @@ namespace {
 struct Rig {
   explicit Rig(AdmissionLimits limits) : admission(std::make_shared<Admission>(limits)) {}
   Admission::PlacePtr admit(const std::string& peer) {
-    return admission->admit(peer, [this] { ++cut; });
+    return admission->admit(peer, admission->cuts(), [this] { ++cut; });
   }
   std::shared_ptr<Admission> admission;
   int cut = 0;
@@ -72,4 +72,16 @@ TEST_CASE("a cut ends connections that are there, and none that has left") {
   CHECK(rig.cut == 1);
   CHECK(rig.admission->connections() == 1);
   rig.admission->leave(second);
+}
+
+TEST_CASE("a connection that was accepted before a cut gets no place after it") {
+  Rig rig({.standing = Standing::kServer});
+  const std::uint64_t before = rig.admission->cuts();
+  rig.admission->cut();
+  CHECK(rig.admission->admit("a", before, [] {}) == nullptr);
+  CHECK(rig.admission->refused() == 1);
+  CHECK(rig.admission->connections() == 0);
+  const auto later = rig.admit("a");
+  REQUIRE(later != nullptr);
+  rig.admission->leave(later);
 }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <boost/asio/post.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <future>
@@ -112,6 +113,11 @@ struct RawSocket {
     return out;
   }
   OwnedFd fd;
+};
+
+struct Listening final : ChannelUser {
+  void on_record(Buffer /*record*/) override {}
+  void on_closed(const Error& /*why*/) override {}
 };
 
 TcpServerOptions quick() {
@@ -574,10 +580,6 @@ TEST_CASE("a server that is cut leaves nobody waiting, though its threads hang")
 }
 
 TEST_CASE("a cut ends no socket that has the number of one that was just closed") {
-  struct Listening final : ChannelUser {
-    void on_record(Buffer /*record*/) override {}
-    void on_closed(const Error& /*why*/) override {}
-  };
   BufferPool pool(std::size_t{1} << 20);
   IoThreads io(1, false);
   std::promise<std::shared_ptr<Channel>> accepted;
@@ -607,6 +609,42 @@ TEST_CASE("a cut ends no socket that has the number of one that was just closed"
     ended.set_value(of_others);
   });
   CHECK(ended.get_future().get() == 0);
+  server.stop();
+  io.stop();
+}
+
+TEST_CASE("a cut also ends a connection that is accepted and not taken yet") {
+  BufferPool pool(std::size_t{1} << 20);
+  IoThreads io(1, false);
+  std::atomic<int> taken{0};
+  std::promise<void> first_taken;
+  std::promise<void> go_on;
+  // The thread accepts the second connection once it has taken the first, and hangs in this.
+  TcpServerOptions options;
+  options.port = free_port();
+  TcpServer server(io, pool, EchoServer::local(options),
+                   [&](const std::shared_ptr<Channel>& channel) {
+                     channel->start(std::make_shared<Listening>());
+                     if (++taken > 1) return;
+                     first_taken.set_value();
+                     go_on.get_future().wait();
+                   });
+  REQUIRE(server.listen());
+  std::promise<void> both_wait;
+  boost::asio::post(io.context(0), [&] { both_wait.get_future().wait(); });
+  io.start();
+  RawSocket first(options.port);
+  RawSocket second(options.port);
+  both_wait.set_value();
+  first_taken.get_future().wait();
+  server.cut();
+  CHECK(first.read(1).empty());
+  server.go_on();
+  go_on.set_value();
+  CHECK(second.read(1).empty());
+  CHECK(taken == 1);
+  RawSocket later(options.port);
+  while (taken < 2) std::this_thread::sleep_for(milliseconds(1));
   server.stop();
   io.stop();
 }
