@@ -85,7 +85,7 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   if (confirmed != nullptr && !impostor) {
     if (confirmed->client->info.principal != principal) {
       // Two who claim one name: the first keeps it while its lease lasts.
-      if (!expired(*confirmed)) return std::unexpected(Status::NFS4ERR_CLID_INUSE);
+      if (!end_if_expired(*confirmed)) return std::unexpected(Status::NFS4ERR_CLID_INUSE);
       drop_record(confirmed->client->info.id);
     } else if (confirmed->verifier == args.verifier) {
       return describe(*confirmed);
@@ -125,7 +125,7 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
                   .impl_name = args.impl ? printable(args.impl->name) : std::string{},
                   .principal = principal,
                   .server = server};
-  renew(*client);
+  static_cast<void>(renew(*client));
   ++use_of(server).clients;
   if (!host.empty()) ++hosts_[host].clients;
   Record& record = records_[id];
@@ -161,7 +161,7 @@ OrStatus<nfs4::CreateSessionOk> ClientTable::create_session(const nfs4::CreateSe
   if (!record.confirmed && record.client->info.principal != principal) {
     return std::unexpected(Status::NFS4ERR_CLID_INUSE);
   }
-  renew(*record.client);
+  static_cast<void>(renew(*record.client));
   record.create_sequence = args.sequence;
   record.create_result = make_session(record, args);
   if (record.create_result && !record.confirmed) confirm(record);
@@ -252,7 +252,7 @@ OrStatus<nfs4::BindConnOk> ClientTable::bind(const nfs4::BindConnArgs& args) {
       args.direction != nfs4::BindDirection::FORE_OR_BOTH) {
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
-  renew(session->client());
+  if (!renew(session->client())) return std::unexpected(Status::NFS4ERR_BADSESSION);
   return nfs4::BindConnOk{.session = args.session, .direction = 1, .rdma = false};
 }
 
@@ -262,8 +262,8 @@ std::shared_ptr<ServerSession> ClientTable::find(const nfs4::SessionId& id) cons
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-void ClientTable::renew(ServerClient& client) const {
-  client.renewed_ns.store(clock_.now().time_since_epoch().count(), std::memory_order_relaxed);
+bool ClientTable::renew(ServerClient& client) const {
+  return client.renew(clock_.now().time_since_epoch().count());
 }
 
 // A lease only gets longer, and a new one is as long as any: so nobody's ends before that of
@@ -275,7 +275,7 @@ std::size_t ClientTable::expire() {
   std::vector<nfs4::ClientId> gone;
   Nanoseconds oldest = now;
   for (const auto& [id, record] : records_) {
-    if (expired(record)) {
+    if (end_if_expired(record)) {
       gone.push_back(id);
     } else {
       oldest = std::min(oldest, Nanoseconds(record.client->renewed_ns.load()));
@@ -302,16 +302,19 @@ ClientTable::Record* ClientTable::owner_record(const std::string& owner, bool co
   return found == index.end() ? nullptr : &records_.at(found->second);
 }
 
-bool ClientTable::expired(const Record& record) const {
-  const auto silent = [&] {
-    const Nanoseconds renewed(record.client->renewed_ns.load());
-    return clock_.now().time_since_epoch() - renewed > options_.lease;
-  };
-  // What ran at the first look and is over at the second has renewed in between.
-  return silent() &&
-         std::ranges::none_of(record.sessions,
-                              [](const auto& session) { return session->busy(); }) &&
-         silent();
+std::optional<std::int64_t> ClientTable::expired(const Record& record) const {
+  const std::int64_t renewed = record.client->renewed_ns.load(std::memory_order_acquire);
+  if (clock_.now().time_since_epoch() - Nanoseconds(renewed) <= options_.lease) return {};
+  if (std::ranges::any_of(record.sessions, [](const auto& session) { return session->busy(); })) {
+    return {};
+  }
+  return renewed;
+}
+
+// What ran, or came, before it was looked whether something runs has renewed the lease since.
+bool ClientTable::end_if_expired(const Record& record) {
+  const auto renewed = expired(record);
+  return renewed && record.client->end(*renewed);
 }
 
 bool ClientTable::has_room(bool server, const std::string& host) const {
@@ -355,6 +358,8 @@ bool ClientTable::make_room(bool server, const std::string& host) {
     }
   }
   if (victim == nullptr) return false;
+  // Renewed meanwhile: there is another to be looked for, or none.
+  if (victim->confirmed && !end_if_expired(*victim)) return true;
   drop_record(victim->client->info.id);
   return true;
 }
@@ -382,6 +387,7 @@ void ClientTable::drop_record(nfs4::ClientId id) {
   auto node = records_.extract(id);
   WEFT_ASSERT(!node.empty());
   Record& record = node.mapped();
+  record.client->end();  // what has its slot, and has not renewed yet, is not carried out
   for (const auto& session : record.sessions) drop_session(record, session);
   --use_of(record.client->info.server).clients;
   if (const auto host = hosts_.find(record.host);

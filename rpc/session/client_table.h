@@ -8,7 +8,8 @@
 //
 // A client is in touch while a request of it is carried out, and its lease counts from the end of
 // that: without its session the same request would be carried out once more in another, and an old
-// WRITE that a disk held back would land on a newer one.
+// WRITE that a disk held back would land on a newer one. A request that comes while its client's
+// lease ends either renews the lease or is not carried out.
 //
 // Bounds: clients, sessions per client, and the bytes promised for kept replies; of clients and of
 // bytes one host has a part. When the client table, or the host's part of it, is full, unconfirmed
@@ -23,6 +24,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -59,8 +61,9 @@ class ClientTable {
 
   // nullptr when there is no such session.
   [[nodiscard]] std::shared_ptr<ServerSession> find(const nfs4::SessionId& id) const;
-  // Marks a sign of life: a request came, or ends, before its slot is free. No lock.
-  void renew(ServerClient& client) const;
+  // Marks a sign of life: a request came and has its slot, or ends, before its slot is free. False:
+  // the client is gone, and a request that came is not carried out. No lock.
+  [[nodiscard]] bool renew(ServerClient& client) const;
   // Drops clients whose lease ran out; returns how many. Looks at them when one may have, and not
   // each time.
   std::size_t expire();
@@ -118,7 +121,12 @@ class ClientTable {
   [[nodiscard]] Use& use_of(bool server) WEFT_REQUIRES(mutex_) {
     return server ? servers_ : clients_;
   }
-  [[nodiscard]] bool expired(const Record& record) const WEFT_REQUIRES(mutex_);
+  // Nanoseconds of the last sign of life, if that is longer ago than a lease lasts and no request
+  // runs.
+  [[nodiscard]] std::optional<std::int64_t> expired(const Record& record) const
+      WEFT_REQUIRES(mutex_);
+  // Ends its lease if that ran out; the record is to be dropped then.
+  [[nodiscard]] bool end_if_expired(const Record& record) WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool drop_idle_session(Record& record) WEFT_REQUIRES(mutex_);
   void drop_session(const Record& record, const std::shared_ptr<ServerSession>& session)
       WEFT_REQUIRES(mutex_);

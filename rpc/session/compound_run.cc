@@ -127,13 +127,18 @@ CompoundRun::Next CompoundRun::begin_sequence(const nfs4::SequenceArgs& args) {
     begun = session->begin(args, header_.op_count);
     if (begun.verdict == ServerSession::Verdict::kRefuse) refused = begun.status;
   }
+  if (refused == Status::NFS4_OK && !connection_->core().table.renew(session->client())) {
+    refused = Status::NFS4ERR_BADSESSION;
+    if (begun.verdict == ServerSession::Verdict::kExecute) {
+      for (auto& taker : session->finish(args.slot, {})) taker->take({});
+    }
+  }
   if (refused != Status::NFS4_OK) {
     append(failed(Op::OP_SEQUENCE, refused));
     reject();
     return Next::kFinish;
   }
   sequence_ = args;
-  connection_->core().table.renew(session->client());
   if (begun.verdict == ServerSession::Verdict::kRunning) {
     runs_in_ = session;
     return Next::kPark;
@@ -299,7 +304,7 @@ void CompoundRun::finish(Owner run) {
   bytes.patch_u32(self.status_at_, static_cast<std::uint32_t>(self.status_));
   bytes.patch_u32(self.count_at_, self.results_);
   if (self.session_ != nullptr) {
-    self.connection_->core().table.renew(self.session_->client());
+    static_cast<void>(self.connection_->core().table.renew(self.session_->client()));
     std::optional<std::span<const std::byte>> keep;
     std::vector<std::byte> flat;
     if (!self.reply_.has_payload()) {

@@ -23,6 +23,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,8 +38,24 @@ namespace weft::rpc {
 
 // A client id of the server; the table's mutex protects what is not atomic here (client_table.h).
 struct ServerClient {
+  static constexpr std::int64_t kEnded = std::numeric_limits<std::int64_t>::min();
+
+  // A sign of life at that time. False: its lease has ended before.
+  [[nodiscard]] bool renew(std::int64_t now_ns) {
+    std::int64_t seen = renewed_ns.load(std::memory_order_relaxed);
+    while (seen != kEnded) {
+      if (renewed_ns.compare_exchange_weak(seen, now_ns, std::memory_order_acq_rel)) return true;
+    }
+    return false;
+  }
+  // Ends the lease if the last sign of life is the one that was seen. False: it is not.
+  [[nodiscard]] bool end(std::int64_t seen) {
+    return renewed_ns.compare_exchange_strong(seen, kEnded, std::memory_order_acq_rel);
+  }
+  void end() { renewed_ns.store(kEnded, std::memory_order_release); }
+
   ClientInfo info;                          // constant once the client is confirmed
-  std::atomic<std::int64_t> renewed_ns{0};  // Clock::now() of the last sign of life
+  std::atomic<std::int64_t> renewed_ns{0};  // Clock::now() of the last sign of life, or kEnded
   std::atomic<bool> reclaim_complete{false};
 };
 

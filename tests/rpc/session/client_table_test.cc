@@ -2,7 +2,10 @@
 #include "rpc/session/client_table.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <set>
+
+#include "tests/rpc/session/hooked_clock.h"
 
 using namespace weft;
 using namespace weft::rpc;
@@ -49,7 +52,7 @@ struct Table {
     return exchanged->client_id;
   }
 
-  ManualClock clock;
+  test::HookedClock clock;
   SeededRandom random;
   ClientTable table;
 };
@@ -375,4 +378,35 @@ TEST_CASE("clients go when their leases end, however often that is looked at") {
   t.clock.advance(seconds(7));
   CHECK(t.table.expire() == 1);  // c
   CHECK(t.table.clients() == 0);
+}
+
+TEST_CASE("a client that comes while its lease is looked at keeps its session, or is not served") {
+  const int nth = GENERATE(1, 2, 3);
+  const bool ends = GENERATE(true, false);
+  Table t;
+  const auto exchanged = t.exchange("a", 1);
+  const auto id = t.create(exchanged->client_id, exchanged->sequence)->session;
+  const auto session = t.table.find(id);
+  REQUIRE(session != nullptr);
+  t.clock.advance(std::chrono::seconds(11));
+  bool served = false;
+  t.clock.at(nth, [&] {
+    const auto begun = session->begin({id, 1, 0, 0, false}, 1);
+    served = begun.verdict == ServerSession::Verdict::kExecute && t.table.renew(session->client());
+    if (served && ends) static_cast<void>(session->finish(0, {}));
+  });
+  CHECK(t.table.expire() == (served ? 0 : 1));
+  CHECK((t.table.find(id) != nullptr) == served);
+  CHECK(session->dead() != served);
+}
+
+TEST_CASE("what has a slot, and its client goes before it is known to be there, is not served") {
+  Table t;
+  const auto exchanged = t.exchange("a", 1);
+  const auto id = t.create(exchanged->client_id, exchanged->sequence)->session;
+  const auto session = t.table.find(id);
+  REQUIRE(session != nullptr);
+  CHECK(session->begin({id, 1, 0, 0, false}, 1).verdict == ServerSession::Verdict::kExecute);
+  t.confirmed("a", 2);
+  CHECK_FALSE(t.table.renew(session->client()));
 }

@@ -578,3 +578,31 @@ TEST_CASE("what comes by each transport is counted apart") {
   CHECK(wire.network.run());
   CHECK(by(Via::kTcp).connections == 0);
 }
+
+TEST_CASE("what a client sent before it restarted is not carried out once its new session stands") {
+  Wire wire;
+  wire.establish();
+  const auto first = wire.channel;
+  const auto first_inbox = wire.inbox;
+  wire.connect();
+  auto again = std::make_pair(wire.channel, wire.inbox);
+  wire.channel = first;
+  wire.inbox = first_inbox;
+  std::optional<Status> restarted;
+  // The request has its slot when the time is asked for.
+  wire.clock.at(1, [&] {
+    std::tie(wire.channel, wire.inbox) = again;
+    auto exchanged = wire.ask(Wire::list(Wire::exchange_id("client", 2)));
+    auto* id = exchanged.get<nfs4::ExchangeIdOk>(0);
+    REQUIRE(id != nullptr);
+    restarted = wire.ask(Wire::list(wire.create(id->client_id, id->sequence))).status;
+    wire.channel = first;
+    wire.inbox = first_inbox;
+  });
+  wire.send(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"), wire.write(0, 10)));
+  const auto answer = wire.answer();
+  CHECK(restarted == Status::NFS4_OK);
+  REQUIRE(answer);
+  CHECK(answer->status == Status::NFS4ERR_BADSESSION);
+  CHECK(wire.memory.executed(Op::OP_WRITE) == 0);
+}

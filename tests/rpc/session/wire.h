@@ -7,6 +7,7 @@
 
 #include "rpc/onc/rpc_header.h"
 #include "rpc/session/session_server.h"
+#include "tests/rpc/session/hooked_clock.h"
 #include "tests/rpc/session/memory_handler.h"
 #include "tests/rpc/session/piping_channel.h"
 #include "tests/rpc/transport/in_memory.h"
@@ -147,7 +148,7 @@ class Wire {
 
   BufferPool pool{std::size_t{64} << 20};
   SeededRandom random;
-  ManualClock clock;
+  HookedClock clock;
   MemoryNetwork network;
   MemoryHandler memory;
   SessionServer server;
