@@ -259,17 +259,20 @@ TargetLink& RemoteStore::link() const {
 }
 
 template <class T, class Fill>
-void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill) {
-  link().call(request, std::move(data),
-              [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
-                if (!answer) return done(pass(answer));
-                if constexpr (std::is_void_v<T>) {
-                  static_cast<void>(fill);
-                  done(Result<>{});
-                } else {
-                  done(fill(*answer));
-                }
-              });
+void RemoteStore::call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill,
+                       PoolShare share) {
+  link().call(
+      request, std::move(data),
+      [done = std::move(done), fill](Result<TargetLink::Answer> answer) mutable {
+        if (!answer) return done(pass(answer));
+        if constexpr (std::is_void_v<T>) {
+          static_cast<void>(fill);
+          done(Result<>{});
+        } else {
+          done(fill(*answer));
+        }
+      },
+      share);
 }
 
 void RemoteStore::read(StoreRead what, Done<ReadResult> done) {
@@ -288,14 +291,16 @@ void RemoteStore::read(StoreRead what, Done<ReadResult> done) {
     }
     request.descriptor = at_hand.welcome;
   }
-  call<ReadResult>(std::move(request), {}, std::move(done),
-                   [this, object](TargetLink::Answer& answer) {
-                     ReadResult result;
-                     keep(object, answer, false);
-                     result.object_end = answer.response.object_end;
-                     if (!answer.data.empty()) result.payload.append(std::move(answer.data));
-                     return result;
-                   });
+  call<ReadResult>(
+      std::move(request), {}, std::move(done),
+      [this, object](TargetLink::Answer& answer) {
+        ReadResult result;
+        keep(object, answer, false);
+        result.object_end = answer.response.object_end;
+        if (!answer.data.empty()) result.payload.append(std::move(answer.data));
+        return result;
+      },
+      what.share);
 }
 
 void RemoteStore::keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable) {

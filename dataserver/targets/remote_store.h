@@ -136,7 +136,8 @@ class RemoteStore final : public Store {
   void keep(const layout::ObjectId& object, TargetLink::Answer& answer, bool writable);
   // Errors as they come; `fill` makes a T of an answer.
   template <class T, class Fill>
-  void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill);
+  void call(TargetRequest request, std::vector<Buffer> data, Done<T> done, Fill fill,
+            PoolShare share = PoolShare::kServers);
 
   const Parts parts_;
   TargetView view_;

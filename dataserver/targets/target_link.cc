@@ -343,7 +343,7 @@ void TargetLink::drop(const Error& why) {
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done) {
+void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done, PoolShare share) {
   if (stopped_) return done(fail(Errc::kClosed, "shutting down"));
   if (calls_.size() >= config_.options.max_calls) {
     return done(fail(Errc::kBusy, "too many calls wait for the target"));
@@ -356,6 +356,7 @@ void TargetLink::call(TargetRequest request, std::vector<Buffer> data, Done done
   call.request = request;
   call.data = std::move(data);
   call.done = std::move(done);
+  call.share = share;
   call.since = clock_.now();
   call.deadline = call.since + (syncs ? config_.options.commit_patience : config_.options.patience);
   if (state_ == State::kReady && renew_until_ == TimePoint{}) transmit(tag, call);
@@ -372,7 +373,7 @@ Result<> TargetLink::prepare(Call& call) {
   if (request.op == TargetOp::kRead) {
     // Whole blocks, for direct I/O.
     const std::uint64_t size = request.offset % kBlock + request.size;
-    auto room = config_.pool.allocate((size + kBlock - 1) & ~(kBlock - 1));
+    auto room = allocate(config_.pool, call.share, (size + kBlock - 1) & ~(kBlock - 1));
     if (!room) return pass(room);
     call.room = std::move(*room);
     request.lent = true;

@@ -45,6 +45,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
 #include "rpc/base/running_clock.h"
+#include "rpc/base/standing.h"
 #include "rpc/session/server_dial.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/shm/shm_options.h"
@@ -173,8 +174,10 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   ~TargetLink();
 
   void start();
-  // `data` of a WRITE, which the caller does not change until it is answered.
-  void call(TargetRequest request, std::vector<Buffer> data, Done done);
+  // `data` of a WRITE, which the caller does not change until it is answered. What is lent for a
+  // READ is of the part `share` of the pool, or the call fails with kBusy.
+  void call(TargetRequest request, std::vector<Buffer> data, Done done,
+            PoolShare share = PoolShare::kServers);
   void stop();
   // Whether the target has greeted this connection, which has not ended as far as is known.
   [[nodiscard]] bool ready() const { return state_ == State::kReady; }
@@ -185,7 +188,8 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   struct Call {
     TargetRequest request;
     std::vector<Buffer> data;
-    Buffer room;  // lent for a READ
+    PoolShare share = PoolShare::kServers;  // of `room`
+    Buffer room;                            // lent for a READ
     Done done;
     TimePoint since;
     TimePoint deadline;
