@@ -377,6 +377,23 @@ Result<> check_rquota(const ConfBlock& conf) {
                     "then, which the user weft may not (Rquota_Port sets another)");
 }
 
+// Without it Ganesha ends where it may not mark its threads as those that free memory, which takes
+// a capability that the service does not have.
+Result<> check_io_flusher(const ConfBlock& conf) {
+  ConfPlace place = conf.place;
+  for (const ConfBlock& block : conf.blocks) {
+    if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
+    place = block.place;
+    const ConfStatement* const allowed = find(block, "Allow_Set_Io_Flusher_Fail");
+    if (allowed == nullptr) continue;
+    if (is_flag(*allowed, true)) return {};
+    place = allowed->place;
+  }
+  return conf_error(place,
+                    "Allow_Set_Io_Flusher_Fail = true is not set, in NFS_CORE_PARAM: Ganesha ends "
+                    "then, as the service does not have the capability CAP_SYS_RESOURCE");
+}
+
 // Ganesha tells no client of layouts without it.
 Result<> check_pnfs(const ConfBlock& conf) {
   for (const ConfBlock& block : conf.blocks) {
@@ -415,6 +432,7 @@ Result<CheckedConf> check_conf(const ConfBlock& conf) {
   if (checked.exports == 0) return checked;
   if (auto good = check_pnfs(conf); !good) return pass(good);
   if (auto good = check_rquota(conf); !good) return pass(good);
+  if (auto good = check_io_flusher(conf); !good) return pass(good);
   checked.warnings = idle_client_blocks(conf);
   return checked;
 }

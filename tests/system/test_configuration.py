@@ -91,12 +91,20 @@ def test_a_good_one_starts(mds):
     assert (done.returncode, done.stdout) == (0, f"{mds.conf}: good\n")
 
 
-def test_ganesha_itself_refuses_what_it_does_not_know(mds):
+@pytest.mark.parametrize(("said", "instead", "expected"), [
+    ("allow_set_io_flusher_fail = true", "allow_set_io_flusher_fail = false",
+     "Allow_Set_Io_Flusher_Fail = true is not set, in NFS_CORE_PARAM: Ganesha ends then, as the "
+     "service does not have the capability CAP_SYS_RESOURCE"),
+])
+def test_what_ganesha_ends_at_before_it_loads_the_fsal(mds, said, instead, expected):
+    """The unit's check says first, in one line, what it is."""
     core = config.ganesha_core(mds.mds, pnfs=True)
-    process = mds.start(core=core + "LOG { Default_Log_Levl = INFO; }\n")
+    assert said in core
+    process = mds.start(core=core.replace(said, instead))
     wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
     assert process.status == 2
-    assert "Unknown parameter (Default_Log_Levl)" in mds.log()
+    done = mds.check_config()
+    assert (done.returncode, done.stderr) == (2, f"weft: {mds.line_of(instead)}: {expected}\n")
 
 
 def test_a_service_manager_hears_when_it_serves(mds, run):

@@ -1,5 +1,6 @@
 #include "ganesha-fsal/config/options_check.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,8 @@ constexpr std::string_view kGood = R"(Metadata_Path = "/var/lib/weft/mds"; Key_F
 
 std::string export_of(std::string_view options) {
   return "EXPORT {\n  Path = \"/\";\n  FSAL {\n    Name = WEFT;\n" + std::string(options) +
-         "\n  }\n}\nNFS_CORE_PARAM { Enable_RQUOTA = false; } NFSv4 { PNFS_MDS = true; }\n";
+         "\n  }\n}\nNFS_CORE_PARAM { Enable_RQUOTA = false; Allow_Set_Io_Flusher_Fail = true; } "
+         "NFSv4 { PNFS_MDS = true; }\n";
 }
 
 Result<CheckedConf> check(const std::string& text) {
@@ -263,9 +265,27 @@ TEST_CASE("Ganesha's quotas take a port that the service's user may not have") {
   CHECK(of("") == "g.conf:1: Enable_RQUOTA = false");
   CHECK(of("NFS_CORE_PARAM { NFS_Port = 2049; }") == "g.conf:9: Enable_RQUOTA = false");
   CHECK(of("NFS_CORE_PARAM {\n Enable_RQUOTA = true; }") == "g.conf:10: Enable_RQUOTA = false");
-  CHECK(of("NFS_CORE_PARAM { Rquota_Port = 4875; }") == "");
-  CHECK(of("NFS_CORE_PARAM { } nfs_core_param { enable_rquota = OFF; }") == "");
+  const std::string_view good = "allow_set_io_flusher_fail = true; }";
+  CHECK(of(fmt::format("NFS_CORE_PARAM {{ Rquota_Port = 4875; {}", good)) == "");
+  CHECK(of(fmt::format("nfs_core_param {{ enable_rquota = OFF; {}", good)) == "");
   CHECK(check("EXPORT { FSAL { Name = VFS; } }"));
+}
+
+TEST_CASE("Ganesha ends where it may not mark its threads, unless it is told to go on") {
+  const std::string whole = export_of(kGood);
+  const std::string alone =
+      whole.substr(0, whole.find("NFS_CORE")) + "NFSv4 { PNFS_MDS = true; }\n";
+  const auto of = [&](std::string_view core) {
+    const auto checked =
+        check(alone + "NFS_CORE_PARAM { Enable_RQUOTA = false;\n" + std::string(core));
+    return checked ? "" : checked.error().text;
+  };
+  const std::string_view why =
+      "Allow_Set_Io_Flusher_Fail = true is not set, in NFS_CORE_PARAM: Ganesha ends then, as the "
+      "service does not have the capability CAP_SYS_RESOURCE";
+  CHECK(of("}") == fmt::format("g.conf:9: {}", why));
+  CHECK(of("Allow_Set_Io_Flusher_Fail = no; }") == fmt::format("g.conf:10: {}", why));
+  CHECK(of("allow_set_io_flusher_fail = Yes; }") == "");
 }
 
 TEST_CASE("FSAL WEFT stands in an EXPORT only") {
