@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -201,6 +202,22 @@ std::unexpected<Error> conf_error(const ConfPlace& place, std::string_view what)
 
 bool same_name(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+std::optional<std::uint64_t> parse_conf_number(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x") || text.starts_with("0X")) {
+    text.remove_prefix(2);
+    base = 16;
+  } else if (text.size() > 1 && text.starts_with('0')) {
+    text.remove_prefix(1);
+    base = 8;
+  }
+  std::uint64_t number = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number, base);
+  if (error != std::errc{} || end != last) return std::nullopt;
+  return number;
 }
 
 Result<ConfBlock> parse_conf(std::string_view text, const std::string& file,

@@ -11,7 +11,9 @@
 //     included once only: whatever is in it, reading ends.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +53,9 @@ struct ConfBlock {
 [[nodiscard]] std::unexpected<Error> conf_error(const ConfPlace& place, std::string_view what);
 // Ganesha's names have no case.
 [[nodiscard]] bool same_name(std::string_view a, std::string_view b);
+
+// "5", "017", "0x1F", as C has them; "-5" and "~5" are none.
+[[nodiscard]] std::optional<std::uint64_t> parse_conf_number(std::string_view text);
 
 // Gives the text of an included file.
 using ConfFiles = std::function<Result<std::string>(const std::string& path)>;

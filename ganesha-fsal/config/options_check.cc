@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <span>
 #include <variant>
@@ -95,23 +94,6 @@ Given defaults() {
   return made;
 }
 
-// "5", "017", "0x1F", as C has them; "-5" and "~5", which no option takes, are none.
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  int base = 10;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    text.remove_prefix(2);
-    base = 16;
-  } else if (text.size() > 1 && text.starts_with('0')) {
-    text.remove_prefix(1);
-    base = 8;
-  }
-  std::uint64_t number = 0;
-  const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, number, base);
-  if (error != std::errc{} || end != last) return std::nullopt;
-  return number;
-}
-
 std::string amount_text(const AmountOption& kind, std::uint32_t value) {
   if (kind.kind == WEFT_SECONDS) return fmt::format("{} s", value);
   return value == 0 ? "0" : bytes_text(std::uint64_t{value} * kind.one);
@@ -157,7 +139,7 @@ class Taker {
     return {};
   }
   Result<> operator()(const NumberOption& kind) const {
-    const auto number = term_.quoted ? std::nullopt : parse_number(term_.text);
+    const auto number = term_.quoted ? std::nullopt : parse_conf_number(term_.text);
     if (!number || *number < kind.least || *number > kind.most) {
       return wrong(fmt::format("must be a number from {} to {}", kind.least, kind.most));
     }

@@ -95,6 +95,9 @@ def test_a_good_one_starts(mds):
     ("allow_set_io_flusher_fail = true", "allow_set_io_flusher_fail = false",
      "Allow_Set_Io_Flusher_Fail = true is not set, in NFS_CORE_PARAM: Ganesha ends then, as the "
      "service does not have the capability CAP_SYS_RESOURCE"),
+    ("Lease_Lifetime = ", "Lease_Lifetime = 1000",
+     "Lease_Lifetime = 100010: must be a number of seconds from 1 to 180, without quotes or a "
+     "unit"),
 ])
 def test_what_ganesha_ends_at_before_it_loads_the_fsal(mds, said, instead, expected):
     """The unit's check says first, in one line, what it is."""

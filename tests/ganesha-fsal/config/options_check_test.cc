@@ -231,19 +231,52 @@ TEST_CASE("what Ganesha would pass over is refused, with the nearest there is") 
   CHECK(error_beside("nfs_core_param { protocols = 4; BIND_ADDR = 192.0.2.1; }") == "");
 }
 
-TEST_CASE("numbers and flags of Ganesha's are such") {
-  const auto number = [](const std::string& said) {
-    return "g.conf:9: " + said + ": must be a number, without quotes or a unit";
+TEST_CASE("numbers and flags of Ganesha's are such, and numbers in Ganesha's ranges") {
+  const auto number = [](const std::string& said, std::string_view from_to) {
+    return fmt::format("g.conf:9: {}: must be a number {}, without quotes or a unit", said,
+                       from_to);
   };
-  CHECK(error_beside("NFSv4 { Lease_Lifetime = \"1 min\"; }") == number("Lease_Lifetime = 1 min"));
-  CHECK(error_beside("NFSv4 { Lease_Lifetime = '60'; }") == number("Lease_Lifetime = 60"));
-  CHECK(error_beside("EXPORT { Export_Id = x; }") == number("Export_id = x"));
-  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x; }") == number("NFS_Port = 0x"));
+  const auto lease = [&](const std::string& said) {
+    return number("Lease_Lifetime = " + said, "of seconds from 1 to 180");
+  };
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = \"1 min\"; }") == lease("1 min"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = '60'; }") == lease("60"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = 0; }") == lease("0"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = 181; }") == lease("181"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = -1; }") == lease("-1"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = ~0; }") == lease("~0"));
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = 0264; Grace_Period = 0; }") == "");
+  CHECK(error_beside("NFSv4 { Grace_Period = 9000; }") ==
+        number("Grace_Period = 9000", "of seconds from 0 to 270"));
+  CHECK(error_beside("EXPORT { Export_Id = x; }") == number("Export_id = x", "from 0 to 65535"));
+  CHECK(error_beside("EXPORT { Export_Id = 99999; }") ==
+        number("Export_id = 99999", "from 0 to 65535"));
+  CHECK(error_beside("EXPORT { Attr_Expiration_Time = -2; }") ==
+        number("Attr_Expiration_Time = -2", "of seconds from -1 to 2147483647"));
+  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x; }") ==
+        number("NFS_Port = 0x", "from 0 to 65535"));
+  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 99999; }") ==
+        number("NFS_Port = 99999", "from 0 to 65535"));
   CHECK(error_beside("MDCACHE { Dir_Chunk = -; }") != "");
   CHECK(error_beside("NFSv4 { Graceless = \"true\"; }") ==
         "g.conf:9: Graceless = true: must be true or false, without quotes");
-  CHECK(error_beside("EXPORT { Anonymous_Uid = -2; Anonymous_Gid = ~1; Export_Id = 017; }") == "");
-  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x801; }") == "");
+  CHECK(error_beside("EXPORT { Anonymous_Uid = -2; Anonymous_Gid = 4294967295;\n"
+                     "Attr_Expiration_Time = -1; Export_Id = 017; MaxOffsetRead = "
+                     "18446744073709551615; }") == "");
+  CHECK(error_beside("EXPORT { Anonymous_Gid = ~1; }") ==
+        number("Anonymous_gid = ~1", "from -2147483648 to 4294967295"));
+  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x801; Unique_Server_Id = ~0; }") == "");
+}
+
+TEST_CASE("what Ganesha is built without is not there") {
+  CHECK(error_beside("NFS_CORE_PARAM { Monitoring_Port = 9587; }")
+            .starts_with("g.conf:9: NFS_CORE_PARAM has no parameter Monitoring_Port; "));
+  CHECK(error_beside("NFS_CORE_PARAM { Protocols = 4, 9P; }")
+            .starts_with("g.conf:9: Protocols = 9P: is no word that it takes; "));
+  CHECK(error_beside("NFSv4 { RecoveryBackend = rados_ng; }") ==
+        "g.conf:9: RecoveryBackend = rados_ng: is no word that it takes; the nearest there is: "
+        "fs_ng");
+  CHECK(error_beside("GLUSTER { }").starts_with("g.conf:9: Ganesha has no block GLUSTER; "));
 }
 
 TEST_CASE("an FSAL that there is not is named with its line and the nearest there is") {
