@@ -220,6 +220,18 @@ std::optional<std::uint64_t> parse_conf_number(std::string_view text) {
   return number;
 }
 
+const ConfStatement* find_statement(const ConfBlock& block, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      block.statements, [name](const ConfStatement& one) { return same_name(one.name, name); });
+  return found == block.statements.end() ? nullptr : &*found;
+}
+
+std::string_view value_of(const ConfBlock& block, std::string_view name) {
+  const ConfStatement* const found = find_statement(block, name);
+  if (found == nullptr || found->terms.size() != 1) return {};
+  return found->terms.front().text;
+}
+
 Result<ConfBlock> parse_conf(std::string_view text, const std::string& file,
                              const ConfFiles& files) {
   std::string folder = std::filesystem::path(file).parent_path();

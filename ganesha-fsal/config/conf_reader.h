@@ -57,6 +57,11 @@ struct ConfBlock {
 // "5", "017", "0x1F", as C has them; "-5" and "~5" are none.
 [[nodiscard]] std::optional<std::uint64_t> parse_conf_number(std::string_view text);
 
+// The first of this name in the block itself; null: there is none.
+[[nodiscard]] const ConfStatement* find_statement(const ConfBlock& block, std::string_view name);
+// The only value of that; empty: there is none.
+[[nodiscard]] std::string_view value_of(const ConfBlock& block, std::string_view name);
+
 // Gives the text of an included file.
 using ConfFiles = std::function<Result<std::string>(const std::string& path)>;
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ganesha-fsal/config/ganesha_clients.h"
 #include "ganesha-fsal/config/ganesha_tables.h"
 #include "rpc/base/nearest.h"
 
@@ -58,8 +59,8 @@ std::string number_text(const GaneshaKey& key) {
 // Of a value's term; empty: nothing is wrong with it.
 std::string what_is_wrong(const GaneshaKey& key, const ConfTerm& term) {
   switch (key.takes) {
-    case GaneshaValue::kText:
-    case GaneshaValue::kClients: return {};
+    case GaneshaValue::kText: return {};
+    case GaneshaValue::kClients: return wrong_client(term);
     case GaneshaValue::kFlag:
       if (!term.quoted && is_any_of(kFlags, term)) return {};
       return "must be true or false, without quotes";
@@ -100,8 +101,35 @@ Result<> check_keys(const GaneshaBlock& known, const ConfBlock& block) {
                                     statement.name, nearest_of(all, statement.name)));
     }
     if (auto good = check_value(*key, statement); !good) return good;
+    const ConfStatement* const before = find_statement(block, statement.name);
+    if (before != &statement && key->takes != GaneshaValue::kClients) {
+      return conf_error(statement.place, fmt::format("{} was given in line {} already", key->name,
+                                                     before->place.line));
+    }
   }
   return {};
+}
+
+Result<> check_required(const GaneshaBlock& known, const ConfBlock& block) {
+  for (const std::string_view required : known.required) {
+    const ConfStatement* const found = find_statement(block, required);
+    if (found == nullptr || found->terms.empty()) {
+      return conf_error(block.place,
+                        fmt::format("{} is not set, in the {} block", required, known.name));
+    }
+  }
+  return {};
+}
+
+// Of those that stand beside each other.
+Result<> check_once(const GaneshaBlock& known, std::span<const ConfBlock> beside,
+                    const ConfBlock& block) {
+  if (known.many) return {};
+  const auto before = std::ranges::find_if(
+      beside, [&block](const ConfBlock& one) { return same_name(one.name, block.name); });
+  if (&*before == &block) return {};
+  return conf_error(block.place, fmt::format("a block {} stands in line {} already", known.name,
+                                             before->place.line));
 }
 
 Result<> check_block(const GaneshaBlock& known, const ConfBlock& block) {
@@ -113,69 +141,12 @@ Result<> check_block(const GaneshaBlock& known, const ConfBlock& block) {
       return conf_error(inner.place, fmt::format("{} has no block {}", known.name, inner.name));
     }
     if (auto good = check_block(*below, inner); !good) return good;
+    if (auto good = check_once(*below, block.blocks, inner); !good) return good;
   }
-  return {};
-}
-
-// Its only value; empty: it is not said.
-std::string_view said(const ConfBlock& block, std::string_view name) {
-  const auto found = std::ranges::find_if(
-      block.statements, [name](const auto& one) { return same_name(one.name, name); });
-  if (found == block.statements.end() || found->terms.size() != 1) return {};
-  return found->terms.front().text;
-}
-
-constexpr std::string_view kAccessType = "Access_Type";
-constexpr std::string_view kNobody = "NONE";
-
-// Of an EXPORT. Ganesha lets nobody in where neither it nor EXPORT_DEFAULTS says who may.
-std::string_view access_of(const ConfBlock& block, const ConfBlock& conf) {
-  std::string_view access = said(block, kAccessType);
-  for (const ConfBlock& other : conf.blocks) {
-    if (access.empty() && same_name(other.name, "EXPORT_DEFAULTS")) {
-      access = said(other, kAccessType);
-    }
-  }
-  return access.empty() ? kNobody : access;
-}
-
-// It says nothing that an export with this access does not say anyway.
-bool is_idle(const ConfBlock& client, std::string_view access) {
-  return std::ranges::all_of(client.statements, [access](const ConfStatement& one) {
-    return same_name(one.name, "Clients") ||
-           (same_name(one.name, kAccessType) && one.terms.size() == 1 &&
-            same_name(one.terms.front().text, access));
-  });
+  return check_required(known, block);
 }
 
 }  // namespace
-
-std::vector<std::string> idle_client_blocks(const ConfBlock& conf) {
-  std::vector<std::string> found;
-  for (const ConfBlock& block : conf.blocks) {
-    if (!same_name(block.name, "EXPORT") && !same_name(block.name, "EXPORT_DEFAULTS")) continue;
-    const std::string_view access = access_of(block, conf);
-    if (same_name(access, kNobody)) continue;
-    std::vector<const ConfBlock*> idle;
-    for (const ConfBlock& client : block.blocks) {
-      if (!same_name(client.name, "CLIENT")) continue;
-      idle.push_back(&client);
-      // The first block that has an address decides: those before this one keep it away from it.
-      if (!is_idle(client, access)) idle.clear();
-    }
-    for (const ConfBlock* const client : idle) {
-      found.push_back(
-          conf_error(client->place,
-                     fmt::format("CLIENT has no effect: with Access_Type = {} the {} lets every "
-                                 "address mount. Where only some may, Access_Type = None stands in "
-                                 "the {}, and Access_Type = {} in the CLIENT block",
-                                 access, block.name, block.name, access))
-              .error()
-              .text);
-    }
-  }
-  return found;
-}
 
 Result<> check_fsal_name(const ConfBlock& fsal) {
   const auto name = std::ranges::find_if(
@@ -203,6 +174,7 @@ Result<> check_ganesha_blocks(const ConfBlock& conf) {
                                     nearest_of(ganesha_blocks(), block.name)));
     }
     if (auto good = check_block(*known, block); !good) return good;
+    if (auto good = check_once(*known, conf.blocks, block); !good) return good;
   }
   return {};
 }

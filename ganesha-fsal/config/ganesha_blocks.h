@@ -6,18 +6,12 @@
 // Threading: pure functions.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "ganesha-fsal/config/conf_reader.h"
 
 namespace weft::mds {
 
-// One line each, "FILE:LINE: what": CLIENT blocks that change nothing, in an EXPORT that everybody
-// may mount. Ganesha takes what they do not say from the EXPORT, so they keep nobody out.
-[[nodiscard]] std::vector<std::string> idle_client_blocks(const ConfBlock& conf);
-
-// Every name is one that there is, and every word, and numbers are in their ranges. kInvalid.
+// Every name is one that there is, and every word; numbers are in their ranges; what may be given
+// once only is, and what has to be is. kInvalid.
 [[nodiscard]] Result<> check_ganesha_blocks(const ConfBlock& conf);
 // An FSAL block names WEFT, or an FSAL that comes with Ganesha as it is built here
 // (tools/dev/ganesha.sh). kInvalid.

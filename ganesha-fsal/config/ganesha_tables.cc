@@ -233,7 +233,10 @@ constexpr GaneshaKey kClientKeys[] = {
     clients("Clients"),
 };
 
-constexpr GaneshaBlock kClient{"CLIENT", kClientKeys, {}, kAccessKeys};
+constexpr std::string_view kRequiredOfExport[] = {"Export_id", "Path"};
+constexpr std::string_view kRequiredOfClient[] = {"Clients"};
+
+constexpr GaneshaBlock kClient{"CLIENT", kClientKeys, {}, kAccessKeys, kRequiredOfClient, true};
 constexpr GaneshaBlock kInExport[] = {kClient, {"FSAL"}};
 constexpr GaneshaBlock kInDefaults[] = {kClient};
 
@@ -243,10 +246,10 @@ constexpr GaneshaBlock kBlocks[] = {
     {"NFSv4", kNfs4Keys},
     {"MDCACHE", kMdcacheKeys},
     {"CacheInode", kMdcacheKeys},
-    {"EXPORT", kExportKeys, kInExport, kAccessKeys},
+    {"EXPORT", kExportKeys, kInExport, kAccessKeys, kRequiredOfExport, true},
     {"EXPORT_DEFAULTS", kDefaultKeys, kInDefaults, kAccessKeys},
     {"PSEUDOFS"},
-    {"DS"},
+    {.name = "DS", .many = true},
     {"LOG"},
     {"DIRECTORY_SERVICES"},
     {"NFS_IP_Name"},

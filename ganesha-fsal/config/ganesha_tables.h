@@ -34,6 +34,8 @@ struct GaneshaBlock {
   std::span<const GaneshaKey> keys{};      // empty: not known here
   std::span<const GaneshaBlock> blocks{};  // in it; "FSAL" is known by nobody but the FSAL
   std::span<const GaneshaKey> shared{};    // keys that other blocks have, too
+  std::span<const std::string_view> required{};
+  bool many = false;  // of them beside each other
 };
 
 // In the file itself.

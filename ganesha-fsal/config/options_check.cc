@@ -8,6 +8,8 @@
 #include <variant>
 
 #include "ganesha-fsal/config/ganesha_blocks.h"
+#include "ganesha-fsal/config/ganesha_clients.h"
+#include "ganesha-fsal/config/ganesha_exports.h"
 #include "rpc/base/nearest.h"
 #include "rpc/base/units.h"
 #include "rpc/peer/keys.h"
@@ -240,12 +242,6 @@ Result<> check_whole(const Given& given, const ConfBlock& block) {
   return fits ? fits : conf_error(block.place, fits.error().text);
 }
 
-const ConfStatement* find(const ConfBlock& block, std::string_view name) {
-  const auto found = std::ranges::find_if(
-      block.statements, [&](const ConfStatement& one) { return same_name(one.name, name); });
-  return found == block.statements.end() ? nullptr : &*found;
-}
-
 // What an export says of an option that is a text; without it, its default at the block's place.
 ConfStatement said_of(const Given& given, std::string_view option, const ConfBlock& block) {
   if (const auto found = given.texts.find(option); found != given.texts.end()) {
@@ -276,17 +272,15 @@ Result<> check_store(const Given& given, const ConfBlock& block, CheckedConf& ch
 
 bool is_ours(const ConfBlock& block) {
   if (!same_name(block.name, "FSAL")) return false;
-  const ConfStatement* name = find(block, "Name");
+  const ConfStatement* name = find_statement(block, "Name");
   return name != nullptr && name->terms.size() == 1 && same_name(name->terms.front().text, "WEFT");
 }
 
 Result<> check_block(const ConfBlock& block, CheckedConf& checked) {
   Given given = defaults();
   for (const ConfStatement& statement : block.statements) {
-    const auto before = std::ranges::find_if(block.statements, [&](const ConfStatement& one) {
-      return same_name(one.name, statement.name);
-    });
-    if (&*before != &statement) {
+    const ConfStatement* const before = find_statement(block, statement.name);
+    if (before != &statement) {
       return conf_error(statement.place, fmt::format("{} was given in line {} already",
                                                      statement.name, before->place.line));
     }
@@ -349,10 +343,10 @@ Result<> check_rquota(const ConfBlock& conf) {
   for (const ConfBlock& block : conf.blocks) {
     if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
     place = block.place;
-    const ConfStatement* const enabled = find(block, "Enable_RQUOTA");
+    const ConfStatement* const enabled = find_statement(block, "Enable_RQUOTA");
     if (enabled != nullptr && is_flag(*enabled, false)) return {};
     if (enabled != nullptr) place = enabled->place;
-    if (find(block, "Rquota_Port") != nullptr) return {};
+    if (find_statement(block, "Rquota_Port") != nullptr) return {};
   }
   return conf_error(place,
                     "Enable_RQUOTA = false is not set, in NFS_CORE_PARAM: Ganesha takes port 875 "
@@ -366,7 +360,7 @@ Result<> check_io_flusher(const ConfBlock& conf) {
   for (const ConfBlock& block : conf.blocks) {
     if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
     place = block.place;
-    const ConfStatement* const allowed = find(block, "Allow_Set_Io_Flusher_Fail");
+    const ConfStatement* const allowed = find_statement(block, "Allow_Set_Io_Flusher_Fail");
     if (allowed == nullptr) continue;
     if (is_flag(*allowed, true)) return {};
     place = allowed->place;
@@ -380,7 +374,7 @@ Result<> check_io_flusher(const ConfBlock& conf) {
 Result<> check_pnfs(const ConfBlock& conf) {
   for (const ConfBlock& block : conf.blocks) {
     if (!same_name(block.name, "NFSv4")) continue;
-    const ConfStatement* const pnfs = find(block, "PNFS_MDS");
+    const ConfStatement* const pnfs = find_statement(block, "PNFS_MDS");
     if (pnfs == nullptr || pnfs->terms.empty()) {
       return conf_error(block.place, "PNFS_MDS = true is not set, in the NFSv4 block");
     }
@@ -412,9 +406,11 @@ Result<CheckedConf> check_conf(const ConfBlock& conf) {
     if (!good) return pass(good);
   }
   if (checked.exports == 0) return checked;
+  if (auto good = check_exports(conf); !good) return pass(good);
   if (auto good = check_pnfs(conf); !good) return pass(good);
   if (auto good = check_rquota(conf); !good) return pass(good);
   if (auto good = check_io_flusher(conf); !good) return pass(good);
+  checked.hosts = client_hosts(conf);
   checked.warnings = idle_client_blocks(conf);
   return checked;
 }
@@ -434,6 +430,12 @@ Result<CheckedConf> check_conf_file(const std::string& path) {
     if (!resolved) {
       const std::string text = address.name + ": " + resolved.error().text;
       return fail(resolved.error().code, conf_error(address.place, text).error().text);
+    }
+  }
+  for (const ConfStatement& host : checked->hosts) {
+    if (const auto known = rpc::peer::look_up(host.terms.front().text); !known) {
+      const std::string text = host.name + ": " + known.error().text;
+      return fail(known.error().code, conf_error(host.place, text).error().text);
     }
   }
   return checked;

@@ -26,6 +26,7 @@ struct CheckedConf {
   std::size_t exports = 0;          // of FSAL WEFT
   std::vector<ConfStatement> keys;  // the Key_File of each
   std::vector<ConfStatement> addresses;
+  std::vector<ConfStatement> hosts;  // by name, in CLIENT blocks: one each
   // What exports of a store have to say alike, as the first of each says it: by Metadata_Path, then
   // by option.
   std::map<std::string, std::map<std::string_view, ConfStatement>> stores;

@@ -78,6 +78,22 @@ layout::NetAddress from_sockaddr(const addrinfo& found, std::uint16_t port) {
   return address;
 }
 
+using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// `text` is what is told of.
+Result<Found> ask(const std::string& name, std::string_view text) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int error = ::getaddrinfo(name.c_str(), nullptr, &wanted, &list); error != 0) {
+    const std::string why =
+        error == EAI_SYSTEM ? std::generic_category().message(errno) : ::gai_strerror(error);
+    return fail(Errc::kUnreachable, fmt::format("'{}' cannot be looked up here: {}", text, why));
+  }
+  return Found(list, &::freeaddrinfo);
+}
+
 }  // namespace
 
 Result<> check_address(std::string_view text) {
@@ -89,17 +105,9 @@ Result<layout::NetAddress> resolve_address(std::string_view text) {
   if (auto numeric = layout::parse_address(text)) return numeric;
   const auto named = split(text);
   if (!named) return malformed(text);
-  addrinfo wanted{};
-  wanted.ai_family = AF_UNSPEC;
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (const int error = ::getaddrinfo(named->name.c_str(), nullptr, &wanted, &list); error != 0) {
-    const std::string why =
-        error == EAI_SYSTEM ? std::generic_category().message(errno) : ::gai_strerror(error);
-    return fail(Errc::kUnreachable, fmt::format("'{}' cannot be looked up here: {}", text, why));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, &::freeaddrinfo);
-  for (const addrinfo* found = list; found != nullptr; found = found->ai_next) {
+  auto list = ask(named->name, text);
+  if (!list) return pass(list);
+  for (const addrinfo* found = list->get(); found != nullptr; found = found->ai_next) {
     if (found->ai_family != AF_INET && found->ai_family != AF_INET6) continue;
     const layout::NetAddress address = from_sockaddr(*found, named->port);
     if (is_loopback(address) && named->name != "localhost") {
@@ -110,6 +118,11 @@ Result<layout::NetAddress> resolve_address(std::string_view text) {
     return address;
   }
   return fail(Errc::kInvalid, fmt::format("'{}' has no address here", text));
+}
+
+Result<> look_up(std::string_view name) {
+  if (auto found = ask(std::string(name), name); !found) return pass(found);
+  return {};
 }
 
 }  // namespace weft::rpc::peer

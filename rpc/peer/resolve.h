@@ -5,7 +5,8 @@
 // loopback interface is refused, unless it is "localhost", since others would be told an address
 // that they cannot reach; Debian's /etc/hosts has such a line for the machine's own name.
 //
-// Threading: any thread. resolve_address() may wait for the resolver, as long as that tries.
+// Threading: any thread. resolve_address() and look_up() may wait for the resolver, as long as that
+// tries.
 #pragma once
 
 #include <string_view>
@@ -21,5 +22,9 @@ namespace weft::rpc::peer {
 // With one line that names the address: kInvalid when it has no such form, or its address is of no
 // use; kUnreachable when the resolver does not know the name, which may pass.
 [[nodiscard]] Result<layout::NetAddress> resolve_address(std::string_view text);
+
+// Whether the resolver knows a host of this name, at whatever address. kUnreachable, with one line
+// that names it.
+[[nodiscard]] Result<> look_up(std::string_view name);
 
 }  // namespace weft::rpc::peer

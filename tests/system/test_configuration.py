@@ -43,6 +43,15 @@ class Mds:
         process.start()
         return process
 
+    def start_with(self, said: str, instead: str) -> Process:
+        """With this in place of that, in all of the configuration."""
+        process = self.prepare()
+        text = self.conf.read_text()
+        assert said in text
+        self.conf.write_text(text.replace(said, instead))
+        process.start()
+        return process
+
     def prepare(self, *lines: str, core: str = "", env: dict[str, str] | None = None,
                 **options: str) -> Process:
         text = (core or config.ganesha_core(self.mds, pnfs=True)) + config.fsal_export(
@@ -101,9 +110,7 @@ def test_a_good_one_starts(mds):
 ])
 def test_what_ganesha_ends_at_before_it_loads_the_fsal(mds, said, instead, expected):
     """The unit's check says first, in one line, what it is."""
-    core = config.ganesha_core(mds.mds, pnfs=True)
-    assert said in core
-    process = mds.start(core=core.replace(said, instead))
+    process = mds.start_with(said, instead)
     wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
     assert process.status == 2
     done = mds.check_config()
@@ -222,11 +229,17 @@ def test_a_wrong_option(mds, line, expected):
     ("Lease_Lifetime", "Lease_Lifetyme",
      "NFSv4 has no parameter Lease_Lifetyme; the nearest there is: Lease_Lifetime"),
     ("NFSv4 {", "NFSv44 {", "Ganesha has no block NFSv44; the nearest there is: NFSv4"),
+    ("EXPORT {\n  Export_Id = 1;", "EXPORT {", "Export_id is not set, in the EXPORT block"),
+    ("Export_Id = 1", "Export_Id = 99999",
+     "Export_id = 99999: must be a number from 0 to 65535, without quotes or a unit"),
+    ('Path = "/"', 'Path = "weft"', "Path = weft: must be an absolute path"),
+    ('Pseudo = "/export"', 'Pseudo = "export"', "Pseudo = export: must be an absolute path"),
+    ("SecType = sys;", "CLIENT { Clients = 192.0.2.300; }",
+     "Clients = 192.0.2.300: must be an address, a network, a host's name, a wildcard or a "
+     "@netgroup, without quotes"),
 ])
 def test_what_stands_around_the_export(mds, said, instead, expected):
-    core = config.ganesha_core(mds.mds, pnfs=True)
-    assert said in core
-    process = mds.start(core=core.replace(said, instead))
+    process = mds.start_with(said, instead)
     mds.check(process, f"{mds.line_of(instead)}: {expected}")
     done = mds.check_config()
     assert (done.returncode, done.stderr.endswith(f": {expected}\n")) == (2, True), done.stderr
@@ -258,6 +271,18 @@ def test_addresses_by_name(mds):
               "see /etc/hosts")
     restart("m1")
     process.wait_port(9632)
+
+
+def test_a_client_whose_name_nobody_knows(mds):
+    """The resolver may know it later."""
+    said = "CLIENT { Clients = c1..example; }"
+    process = mds.start_with("SecType = sys;", said)
+    wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
+    assert process.status == 1
+    expected = f"{mds.line_of(said)}: Clients: 'c1..example' cannot be looked up here: "
+    assert expected in mds.log().rstrip().splitlines()[-1]
+    done = mds.check_config()
+    assert done.returncode == 1 and done.stderr.startswith(f"weft: {expected}")
 
 
 def test_exports_of_a_store_that_contradict_each_other(mds):

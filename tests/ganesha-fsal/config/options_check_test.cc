@@ -15,8 +15,16 @@ namespace {
 
 constexpr std::string_view kGood = R"(Metadata_Path = "/var/lib/weft/mds"; Key_File = "/etc/key";)";
 
+// An EXPORT beside that of export_of(), with this besides, all in one line but for breaks in it.
+std::string other(std::string_view rest, std::string_view fsal = "FSAL { Name = VFS; }") {
+  return fmt::format("EXPORT {{ Export_Id = 2; Path = \"/\"; Pseudo = \"/other\"; {} {} }}\n", rest,
+                     fsal);
+}
+
 std::string export_of(std::string_view options) {
-  return "EXPORT {\n  Path = \"/\";\n  FSAL {\n    Name = WEFT;\n" + std::string(options) +
+  return "EXPORT {\n  Export_Id = 1; Path = \"/\"; Pseudo = \"/weft\";\n  FSAL {\n    Name = "
+         "WEFT;\n" +
+         std::string(options) +
          "\n  }\n}\nNFS_CORE_PARAM { Enable_RQUOTA = false; Allow_Set_Io_Flusher_Fail = true; } "
          "NFSv4 { PNFS_MDS = true; }\n";
 }
@@ -148,7 +156,7 @@ TEST_CASE("exports of one store say alike where data servers find it, and by whi
   // Its FSAL block is in the 9th line, after one that is good.
   const auto beside = [](const std::string& options) {
     const auto checked = check(export_of("Metadata_Path = \"/m\"; Key_File = \"/k\";") +
-                               "EXPORT { FSAL { Name = WEFT;\n" + options + "} }");
+                               other("", "FSAL { Name = WEFT;\n" + options + "}"));
     return checked ? "" : checked.error().text;
   };
   CHECK(beside("Metadata_Path = \"/m\"; Key_File = \"/k\"; Copies = 2;") == "");
@@ -165,8 +173,8 @@ TEST_CASE("exports of one store say alike where data servers find it, and by whi
 }
 
 TEST_CASE("other FSALs' blocks are theirs, and one below another's is ours") {
-  CHECK(check("EXPORT { FSAL { Name = VFS; Copys = 1; } } LOG { What = 1; }")->exports == 0);
-  const auto below = check("EXPORT { FSAL { Name = NULL; FSAL { Name = WEFT; Copys = 1; } } }");
+  CHECK(check(other("", "FSAL { Name = VFS; Copys = 1; }") + "LOG { What = 1; }")->exports == 0);
+  const auto below = check(other("", "FSAL { Name = NULL; FSAL { Name = WEFT; Copys = 1; } }"));
   CHECK_FALSE(below);
   CHECK_FALSE(check("WEFT { Copies = 2; }"));
 }
@@ -177,32 +185,38 @@ std::string error_beside(std::string_view text) {
   return checked ? "" : checked.error().text;
 }
 
+// With this in one of its blocks, besides.
+std::string error_in(const std::string& block, std::string_view said) {
+  std::string whole = export_of(kGood);
+  const std::string begin = block + " {";
+  whole.insert(whole.find(begin) + begin.size(), fmt::format("\n{}\n", said));
+  const auto checked = check(whole);
+  return checked ? "" : checked.error().text;
+}
+
 TEST_CASE("a CLIENT block that keeps nobody out is warned of", "[clients]") {
   const auto warnings = [](const std::string& beside) {
     return check(export_of(kGood) + beside).value().warnings;
   };
-  CHECK(warnings("EXPORT { Access_Type = RW;\n CLIENT { Clients = 192.0.2.0/24; } }") ==
+  CHECK(warnings(other("Access_Type = RW;\n CLIENT { Clients = 192.0.2.0/24; }")) ==
         std::vector<std::string>{
             "g.conf:10: CLIENT has no effect: with Access_Type = RW the EXPORT lets every address "
             "mount. Where only some may, Access_Type = None stands in the EXPORT, and Access_Type "
             "= RW in the CLIENT block"});
-  CHECK(
-      warnings("EXPORT { access_type = ro; CLIENT { Clients = c1; Access_Type = RO; } }").size() ==
-      1);
-  CHECK(warnings("EXPORT_DEFAULTS { Access_Type = RO; } EXPORT { CLIENT { Clients = c1; }\n"
-                 "CLIENT { Clients = c2; } }")
+  CHECK(warnings(other("access_type = ro; CLIENT { Clients = c1; Access_Type = RO; }")).size() ==
+        1);
+  CHECK(warnings("EXPORT_DEFAULTS { Access_Type = RO; }" +
+                 other("CLIENT { Clients = c1; }\nCLIENT { Clients = c2; }"))
             .size() == 2);
   // The documented form; others have more, or less, than the rest.
-  CHECK(warnings("EXPORT { Access_Type = None; CLIENT { Clients = c1; Access_Type = RW; } }")
-            .empty());
-  CHECK(warnings("EXPORT { CLIENT { Clients = c1; Access_Type = RW; } }").empty());
-  CHECK(
-      warnings("EXPORT { Access_Type = RO; CLIENT { Clients = c1; Access_Type = RW; } }").empty());
-  CHECK(warnings("EXPORT { Access_Type = RW; CLIENT { Clients = c1; Squash = no_root_squash; } }")
+  CHECK(warnings(other("Access_Type = None; CLIENT { Clients = c1; Access_Type = RW; }")).empty());
+  CHECK(warnings(other("CLIENT { Clients = c1; Access_Type = RW; }")).empty());
+  CHECK(warnings(other("Access_Type = RO; CLIENT { Clients = c1; Access_Type = RW; }")).empty());
+  CHECK(warnings(other("Access_Type = RW; CLIENT { Clients = c1; Squash = no_root_squash; }"))
             .empty());
   // It takes its address out of the next one.
-  CHECK(warnings("EXPORT { Access_Type = RW; CLIENT { Clients = c1; }\n"
-                 "CLIENT { Clients = 192.0.2.0/24; Access_Type = None; } }")
+  CHECK(warnings(other("Access_Type = RW; CLIENT { Clients = c1; }\n"
+                       "CLIENT { Clients = 192.0.2.0/24; Access_Type = None; }"))
             .empty());
 }
 
@@ -228,7 +242,7 @@ TEST_CASE("what Ganesha would pass over is refused, with the nearest there is") 
   CHECK(error_beside("NFS_CORE_PARAM { Enable_NLM = never; }") ==
         "g.conf:9: Enable_NLM = never: must be true or false, without quotes");
   CHECK(error_beside("Copies = 2;") == "g.conf:9: Copies stands in no block");
-  CHECK(error_beside("nfs_core_param { protocols = 4; BIND_ADDR = 192.0.2.1; }") == "");
+  CHECK(error_in("NFS_CORE_PARAM", "protocols = 4; BIND_ADDR = 192.0.2.1;") == "");
 }
 
 TEST_CASE("numbers and flags of Ganesha's are such, and numbers in Ganesha's ranges") {
@@ -245,7 +259,7 @@ TEST_CASE("numbers and flags of Ganesha's are such, and numbers in Ganesha's ran
   CHECK(error_beside("NFSv4 { Lease_Lifetime = 181; }") == lease("181"));
   CHECK(error_beside("NFSv4 { Lease_Lifetime = -1; }") == lease("-1"));
   CHECK(error_beside("NFSv4 { Lease_Lifetime = ~0; }") == lease("~0"));
-  CHECK(error_beside("NFSv4 { Lease_Lifetime = 0264; Grace_Period = 0; }") == "");
+  CHECK(error_in("NFSv4", "Lease_Lifetime = 0264; Grace_Period = 0;") == "");
   CHECK(error_beside("NFSv4 { Grace_Period = 9000; }") ==
         number("Grace_Period = 9000", "of seconds from 0 to 270"));
   CHECK(error_beside("EXPORT { Export_Id = x; }") == number("Export_id = x", "from 0 to 65535"));
@@ -260,12 +274,12 @@ TEST_CASE("numbers and flags of Ganesha's are such, and numbers in Ganesha's ran
   CHECK(error_beside("MDCACHE { Dir_Chunk = -; }") != "");
   CHECK(error_beside("NFSv4 { Graceless = \"true\"; }") ==
         "g.conf:9: Graceless = true: must be true or false, without quotes");
-  CHECK(error_beside("EXPORT { Anonymous_Uid = -2; Anonymous_Gid = 4294967295;\n"
-                     "Attr_Expiration_Time = -1; Export_Id = 017; MaxOffsetRead = "
-                     "18446744073709551615; }") == "");
+  CHECK(error_beside(other("Anonymous_Uid = -2; Anonymous_Gid = 4294967295;\n"
+                           "Attr_Expiration_Time = -1; MaxRead = 01000; MaxOffsetRead = "
+                           "18446744073709551615;")) == "");
   CHECK(error_beside("EXPORT { Anonymous_Gid = ~1; }") ==
         number("Anonymous_gid = ~1", "from -2147483648 to 4294967295"));
-  CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 0x801; Unique_Server_Id = ~0; }") == "");
+  CHECK(error_in("NFS_CORE_PARAM", "NFS_Port = 0x801; Unique_Server_Id = ~0;") == "");
 }
 
 TEST_CASE("what Ganesha is built without is not there") {
@@ -279,13 +293,98 @@ TEST_CASE("what Ganesha is built without is not there") {
   CHECK(error_beside("GLUSTER { }").starts_with("g.conf:9: Ganesha has no block GLUSTER; "));
 }
 
+TEST_CASE("nothing is said twice") {
+  CHECK(error_beside("NFSv4 { }") == "g.conf:9: a block NFSv4 stands in line 8 already");
+  CHECK(error_in("NFSv4", "Grace_Period = 5;\ngrace_period = 5;") ==
+        "g.conf:10: Grace_Period was given in line 9 already");
+  CHECK(error_beside(other("", "FSAL { Name = VFS; }\nFSAL { Name = VFS; }")) ==
+        "g.conf:10: a block FSAL stands in line 9 already");
+  CHECK(error_beside(other("CLIENT { Clients = c1; clients = c2; } CLIENT { Clients = c3; }")) ==
+        "");
+}
+
+// An EXPORT in the 9th line, and no more of it than this.
+std::string error_of_export(std::string_view said) {
+  return error_beside(fmt::format("EXPORT {{ {} FSAL {{ Name = VFS; }} }}", said));
+}
+
+TEST_CASE("an EXPORT that Ganesha would leave out, or end at") {
+  CHECK(error_of_export("Path = \"/\"; Pseudo = \"/o\";") ==
+        "g.conf:9: Export_id is not set, in the EXPORT block");
+  CHECK(error_of_export("Export_Id = ; Path = \"/\"; Pseudo = \"/o\";") ==
+        "g.conf:9: Export_id is not set, in the EXPORT block");
+  CHECK(error_of_export("Export_Id = 2; Pseudo = \"/o\";") ==
+        "g.conf:9: Path is not set, in the EXPORT block");
+  CHECK(error_of_export("Export_Id = 2;\nPath = weft; Pseudo = \"/o\";") ==
+        "g.conf:10: Path = weft: must be an absolute path");
+  CHECK(error_of_export("Export_Id = 2; Path = /; Pseudo = o;") ==
+        "g.conf:9: Pseudo = o: must be an absolute path");
+  CHECK(error_beside("EXPORT { Export_Id = 2; Path = /; Pseudo = /o; }") ==
+        "g.conf:9: there is no FSAL block, in the EXPORT block");
+  CHECK(error_of_export("Export_Id = 0; Path = /; Pseudo = /o; Protocols = 4;") ==
+        "g.conf:9: Export_id = 0: only of an EXPORT with Pseudo = \"/\" and Protocols = 4");
+  CHECK(error_of_export("Export_Id = 0; Path = /; Pseudo = /;") ==
+        "g.conf:9: Export_id = 0: only of an EXPORT with Pseudo = \"/\" and Protocols = 4");
+  CHECK(error_of_export("Export_Id = 0; Path = /; Pseudo = /; Protocols = 3, NFS4;") == "");
+}
+
+TEST_CASE("who exports by NFSv4 says under which name") {
+  const std::string_view none =
+      "g.conf:9: Pseudo is not set, in the EXPORT block: clients do not "
+      "find it by NFSv4";
+  CHECK(error_of_export("Export_Id = 2; Path = /;") == none);
+  CHECK(error_of_export("Export_Id = 2; Path = /; Protocols = 3, 4;") == none);
+  CHECK(error_of_export("Export_Id = 2; Path = /; Protocols = 3;") == "");
+  CHECK(error_beside("EXPORT { Export_Id = 2; Path = /; FSAL { Name = VFS; } }\n"
+                     "EXPORT_DEFAULTS { Protocols = NFS3; }") == "");
+}
+
+TEST_CASE("each EXPORT can be told from the others") {
+  CHECK(error_of_export("Export_Id = 0x1; Path = /; Pseudo = /o;") ==
+        "g.conf:9: Export_id = 0x1: another EXPORT has it, in line 2");
+  CHECK(error_of_export("Export_Id = 2; Path = /; Pseudo = /weft/;") ==
+        "g.conf:9: Pseudo = /weft/: another EXPORT has it, in line 2");
+  CHECK(
+      error_beside("EXPORT { Export_Id = 2; Path = /; Pseudo = /o; Tag = t; FSAL { Name = VFS; } }"
+                   "\nEXPORT { Export_Id = 3; Path = /; Pseudo = /p; Tag = t; FSAL { Name = VFS; "
+                   "} }") == "g.conf:10: Tag = t: another EXPORT has it, in line 9");
+  CHECK(error_of_export("Export_Id = 2; Path = /; Pseudo = /weft/o;") == "");
+}
+
+TEST_CASE("who may be a client") {
+  const auto of = [](std::string_view clients) {
+    return error_beside(other(fmt::format("CLIENT {{ Clients = {}; }}", clients)));
+  };
+  CHECK(of("192.0.2.1, 2001:db8::1, ::, *, 0.0.0.0, 192.0.2.0/24, 2001:db8::/64") == "");
+  CHECK(of("localhost, c-1.example.org, _c1, *.example.org, c?.example, c[1-9], @admins") == "");
+  for (const std::string_view wrong :
+       {"192.0.2.300", "192.0.2", "192.0.2.1.5", "7", "2001:db8:::1", "2001:db8::12345", "@", "@a*",
+        "c1.example/24", "3c.example", "192.0.2.1-9", "/c1"}) {
+    INFO(wrong);
+    CHECK(of(wrong).starts_with(fmt::format("g.conf:9: Clients = {}: must be an address", wrong)));
+  }
+  CHECK(
+      of("\"192.0.2.1\"") ==
+      "g.conf:9: Clients = 192.0.2.1: must be an address, a network, a host's name, a wildcard or "
+      "a @netgroup, without quotes");
+  for (const std::string_view wrong :
+       {"192.0.2.0/33", "192.0.2.0/0", "192.0.2.0/255.255.255.0", "2001:db8::/112", "192.0.2.0/"}) {
+    CHECK(of(wrong) ==
+          fmt::format("g.conf:9: Clients = {}: must be an address and a prefix from /1 to /32, of "
+                      "IPv6 to /99",
+                      wrong));
+  }
+  CHECK(error_beside(other("CLIENT { Access_Type = RW; }")) ==
+        "g.conf:9: Clients is not set, in the CLIENT block");
+}
+
 TEST_CASE("an FSAL that there is not is named with its line and the nearest there is") {
-  CHECK(check("EXPORT { FSAL {\n Name = WEFTT; } }").error().text ==
+  CHECK(check(other("", "FSAL {\n Name = WEFTT; }")).error().text ==
         "g.conf:2: Ganesha has no FSAL WEFTT; the nearest there is: WEFT");
-  CHECK(error_beside("EXPORT { FSAL { Name = VSF; } }") ==
+  CHECK(error_beside(other("", "FSAL { Name = VSF; }")) ==
         "g.conf:9: Ganesha has no FSAL VSF; the nearest there is: VFS");
-  CHECK(error_beside("EXPORT { FSAL { } }") == "g.conf:9: Name is not set, in the FSAL block");
-  CHECK(error_beside("EXPORT { FSAL { Name = null; FSAL { Name = \"VFS\"; } } }") == "");
+  CHECK(error_beside(other("", "FSAL { }")) == "g.conf:9: Name is not set, in the FSAL block");
+  CHECK(error_beside(other("", "FSAL { Name = null; FSAL { Name = \"VFS\"; } }")) == "");
 }
 
 TEST_CASE("Ganesha's quotas take a port that the service's user may not have") {
@@ -301,7 +400,7 @@ TEST_CASE("Ganesha's quotas take a port that the service's user may not have") {
   const std::string_view good = "allow_set_io_flusher_fail = true; }";
   CHECK(of(fmt::format("NFS_CORE_PARAM {{ Rquota_Port = 4875; {}", good)) == "");
   CHECK(of(fmt::format("nfs_core_param {{ enable_rquota = OFF; {}", good)) == "");
-  CHECK(check("EXPORT { FSAL { Name = VFS; } }"));
+  CHECK(check(other("")));
 }
 
 TEST_CASE("Ganesha ends where it may not mark its threads, unless it is told to go on") {
@@ -343,7 +442,7 @@ TEST_CASE("without PNFS_MDS no client would hear of layouts") {
         "g.conf:9: PNFS_MDS = false: must be true for FSAL WEFT; PNFS = false in its block is for "
         "an export without layouts");
   CHECK(of("nfsv4 { pnfs_mds = Yes; }") == "");
-  CHECK(check("EXPORT { FSAL { Name = VFS; } }"));
+  CHECK(check(other("")));
 }
 
 TEST_CASE("a key file is looked into") {

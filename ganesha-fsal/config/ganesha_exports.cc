@@ -1,0 +1,94 @@
+#include "ganesha-fsal/config/ganesha_exports.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+namespace weft::mds {
+namespace {
+
+// The first that says something, of blocks of this name.
+const ConfStatement* find_in(const ConfBlock& conf, std::string_view block, std::string_view name) {
+  for (const ConfBlock& one : conf.blocks) {
+    if (!same_name(one.name, block)) continue;
+    if (const ConfStatement* const found = find_statement(one, name); found != nullptr)
+      return found;
+  }
+  return nullptr;
+}
+
+bool has_nfs4(const ConfStatement& protocols) {
+  return std::ranges::any_of(protocols.terms,
+                             [](const ConfTerm& term) { return term.text.ends_with('4'); });
+}
+
+// By NFSv4, which needs Pseudo. What the EXPORT does not say is as for all of them.
+bool is_for_nfs4(const ConfBlock& exported, const ConfBlock& conf) {
+  const std::array<const ConfStatement*, 4> said{find_statement(exported, "Protocols"),
+                                                 find_in(conf, "EXPORT_DEFAULTS", "Protocols"),
+                                                 find_in(conf, "NFS_CORE_PARAM", "Protocols"),
+                                                 find_in(conf, "NFS_CORE_PARAM", "NFS_Protocols")};
+  const auto first = std::ranges::find_if(said, [](const auto* one) { return one != nullptr; });
+  return first == said.end() || has_nfs4(**first);
+}
+
+Result<> check_paths(const ConfBlock& exported, const ConfBlock& conf) {
+  for (const std::string_view name : {"Path", "Pseudo"}) {
+    const std::string_view value = value_of(exported, name);
+    if (value.empty() || value.starts_with('/')) continue;
+    return conf_error(find_statement(exported, name)->place,
+                      fmt::format("{} = {}: must be an absolute path", name, value));
+  }
+  if (!value_of(exported, "Pseudo").empty() || !is_for_nfs4(exported, conf)) return {};
+  return conf_error(exported.place,
+                    "Pseudo is not set, in the EXPORT block: clients do not find it by NFSv4");
+}
+
+// What Ganesha has otherwise for the root of what clients see.
+Result<> check_root(const ConfBlock& exported) {
+  const ConfStatement* const number = find_statement(exported, "Export_id");
+  if (parse_conf_number(number->terms.front().text) != 0) return {};
+  const ConfStatement* const protocols = find_statement(exported, "Protocols");
+  const bool is_root =
+      value_of(exported, "Pseudo").find_first_not_of('/') == std::string_view::npos;
+  if (is_root && protocols != nullptr && has_nfs4(*protocols)) return {};
+  return conf_error(number->place,
+                    "Export_id = 0: only of an EXPORT with Pseudo = \"/\" and Protocols = 4");
+}
+
+// As Ganesha compares it.
+std::string told_by(std::string_view name, std::string_view value) {
+  if (name == "Export_id") return std::to_string(parse_conf_number(value).value_or(0));
+  while (name == "Pseudo" && value.size() > 1 && value.ends_with('/')) value.remove_suffix(1);
+  return std::string(value);
+}
+
+}  // namespace
+
+Result<> check_exports(const ConfBlock& conf) {
+  constexpr std::string_view kOwn[] = {"Export_id", "Pseudo", "Tag"};
+  std::map<std::pair<std::string_view, std::string>, int> lines;
+  for (const ConfBlock& block : conf.blocks) {
+    if (!same_name(block.name, "EXPORT")) continue;
+    if (auto good = check_paths(block, conf); !good) return good;
+    if (auto good = check_root(block); !good) return good;
+    for (const std::string_view name : kOwn) {
+      const std::string_view value = value_of(block, name);
+      if (value.empty()) continue;
+      const ConfPlace& place = find_statement(block, name)->place;
+      const auto [first, fresh] = lines.try_emplace({name, told_by(name, value)}, place.line);
+      if (fresh) continue;
+      return conf_error(place, fmt::format("{} = {}: another EXPORT has it, in line {}", name,
+                                           value, first->second));
+    }
+    const bool has_fsal = std::ranges::any_of(
+        block.blocks, [](const ConfBlock& inner) { return same_name(inner.name, "FSAL"); });
+    if (!has_fsal) return conf_error(block.place, "there is no FSAL block, in the EXPORT block");
+  }
+  return {};
+}
+
+}  // namespace weft::mds

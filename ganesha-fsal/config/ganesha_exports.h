@@ -1,0 +1,14 @@
+// Whether EXPORT blocks are those of exports that Ganesha makes: each can be told from the others,
+// and clients find it. Where one is not, Ganesha ends, or leaves it out.
+//
+// Threading: pure functions.
+#pragma once
+
+#include "ganesha-fsal/config/conf_reader.h"
+
+namespace weft::mds {
+
+// Of a file in which check_ganesha_blocks() finds nothing. kInvalid.
+[[nodiscard]] Result<> check_exports(const ConfBlock& conf);
+
+}  // namespace weft::mds
