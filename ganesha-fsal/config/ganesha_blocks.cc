@@ -132,13 +132,19 @@ Result<> check_once(const GaneshaBlock& known, std::span<const ConfBlock> beside
                                              before->place.line));
 }
 
+std::string no_block(const GaneshaBlock& known, const ConfBlock& inner) {
+  const std::string_view near = nearest_of(known.blocks, inner.name);
+  return fmt::format("{} has no block {}{}{}", known.name, inner.name,
+                     near.empty() ? "" : "; the nearest there is: ", near);
+}
+
 Result<> check_block(const GaneshaBlock& known, const ConfBlock& block) {
   if (known.keys.empty()) return {};
   if (auto good = check_keys(known, block); !good) return good;
   for (const ConfBlock& inner : block.blocks) {
     const GaneshaBlock* const below = find(known.blocks, inner.name);
     if (below == nullptr) {
-      return conf_error(inner.place, fmt::format("{} has no block {}", known.name, inner.name));
+      return conf_error(inner.place, no_block(known, inner));
     }
     if (auto good = check_block(*below, inner); !good) return good;
     if (auto good = check_once(*below, block.blocks, inner); !good) return good;

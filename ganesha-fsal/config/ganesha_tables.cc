@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint64_t kMost16 = std::numeric_limits<std::uint16_t>::max();
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMost64 = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMostSigned64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeastSigned32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::uint64_t kMostSigned32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::uint64_t kMostIo = 64 << 20;  // FSAL_MAXIOSIZE
@@ -51,6 +52,16 @@ constexpr std::string_view kReadChecks[] = {"pre", "post", "all"};
 constexpr std::string_view kUdp[] = {"false", "no", "off", "true", "yes", "on", "mount"};
 constexpr std::string_view kRecoveryBackends[] = {"fs", "fs_ng"};
 constexpr std::string_view kMinorVersions[] = {"0", "1", "2"};
+
+constexpr std::string_view kPrincipals[] = {"none", "nfs", "root", "host", "all"};
+constexpr std::string_view kLogLevels[] = {"NULL",      "FATAL", "MAJ",        "CRIT",
+                                           "WARN",      "EVENT", "INFO",       "DEBUG",
+                                           "MID_DEBUG", "M_DBG", "FULL_DEBUG", "F_DBG"};
+constexpr std::string_view kHeaders[] = {"none", "component", "all"};
+constexpr std::string_view kEnabled[] = {"idle", "active", "default"};
+constexpr std::string_view kTimes[] = {"ganesha",     "true",     "local", "8601",
+                                       "ISO-8601",    "ISO 8601", "ISO",   "syslog",
+                                       "syslog_usec", "false",    "none",  "user_defined"};
 
 constexpr GaneshaKey kCoreKeys[] = {
     clients("HAProxy_Hosts"),
@@ -136,6 +147,25 @@ constexpr GaneshaKey kKrb5Keys[] = {
     text("KeytabPath"),
     text("CCacheDir"),
     flag("Active_krb5"),
+};
+constexpr GaneshaKey kDirectoryKeys[] = {
+    text("DomainName"),
+    flag("Idmapping_Active"),
+    seconds("Idmapped_User_Time_Validity", -1, kMostSigned64),
+    seconds("Idmapped_Group_Time_Validity", -1, kMostSigned64),
+    words("Root_Kerberos_Principal", kPrincipals),
+    number("Cache_Users_Max_Count", 0, kMostSigned32),
+    number("Cache_Groups_Max_Count", 0, kMostSigned32),
+    number("Cache_User_Groups_Max_Count", 0, kMostSigned32),
+    seconds("Negative_Cache_Time_Validity", 0, kMostSigned64),
+    number("Negative_Cache_Users_Max_Count", 0, kMostSigned32),
+    number("Negative_Cache_Groups_Max_Count", 0, kMostSigned32),
+    seconds("Cache_Reaping_Interval", 0, 3650 * 86400),
+    flag("Pwutils_Use_Fully_Qualified_Names"),
+};
+constexpr GaneshaKey kIpNameKeys[] = {
+    number("Index_Size", 1, 51),
+    seconds("Expiration_Time", 1, 60 * 60 * 24),
 };
 constexpr GaneshaKey kNfs4Keys[] = {
     flag("Sticky_Grace"),
@@ -233,12 +263,121 @@ constexpr GaneshaKey kClientKeys[] = {
     clients("Clients"),
 };
 
+constexpr GaneshaKey kPseudoKeys[] = {
+    number("Export_id", 0, kMost16), number("PrefReaddir", 512, kMostIo),
+    text("Filesystem_id"),           flag("UseCookieVerifier"),
+    flag("DisableReaddirPlus"),      flag("Trust_Readdir_Negative_Cache"),
+};
+constexpr GaneshaKey kPseudoAccessKeys[] = {
+    word("Access_Type", kAccess),
+    words("Transports", kTransports),
+    words("SecType", kSecTypes),
+    flag("PrivilegedPort"),
+};
+constexpr GaneshaKey kDsKeys[] = {
+    number("Number", 0, kMost16),
+};
+constexpr GaneshaKey kLogKeys[] = {
+    word("Default_Log_Level", kLogLevels),
+    number("RPC_Debug_Flags", 0, kMost32),
+    flag("Display_UTC_Timestamp"),
+};
+constexpr GaneshaKey kComponentKeys[] = {
+    word("ALL", kLogLevels),
+    word("LOG", kLogLevels),
+    word("MEM_ALLOC", kLogLevels),
+    word("MEMLEAKS", kLogLevels),
+    word("LEAKS", kLogLevels),
+    word("FSAL", kLogLevels),
+    word("NFSPROTO", kLogLevels),
+    word("NFS3", kLogLevels),
+    word("NFS_V4", kLogLevels),
+    word("NFS4", kLogLevels),
+    word("EXPORT", kLogLevels),
+    word("FILEHANDLE", kLogLevels),
+    word("FH", kLogLevels),
+    word("DISPATCH", kLogLevels),
+    word("DISP", kLogLevels),
+    word("CACHE_INODE", kLogLevels),
+    word("INODE", kLogLevels),
+    word("MDCACHE", kLogLevels),
+    word("CACHE_INODE_LRU", kLogLevels),
+    word("INODE_LRU", kLogLevels),
+    word("MDCACHE_LRU", kLogLevels),
+    word("HASHTABLE", kLogLevels),
+    word("HT", kLogLevels),
+    word("HASHTABLE_CACHE", kLogLevels),
+    word("HT_CACHE", kLogLevels),
+    word("DUPREQ", kLogLevels),
+    word("INIT", kLogLevels),
+    word("NFS_STARTUP", kLogLevels),
+    word("MAIN", kLogLevels),
+    word("IDMAPPER", kLogLevels),
+    word("NFS_READDIR", kLogLevels),
+    word("NFS_V4_LOCK", kLogLevels),
+    word("NFS4_LOCK", kLogLevels),
+    word("CONFIG", kLogLevels),
+    word("CLIENTID", kLogLevels),
+    word("SESSIONS", kLogLevels),
+    word("PNFS", kLogLevels),
+    word("RW_LOCK", kLogLevels),
+    word("NLM", kLogLevels),
+    word("TIRPC", kLogLevels),
+    word("NFS_CB", kLogLevels),
+    word("THREAD", kLogLevels),
+    word("NFS_V4_ACL", kLogLevels),
+    word("NFS4_ACL", kLogLevels),
+    word("STATE", kLogLevels),
+    word("_9P", kLogLevels),
+    word("_9P_DISPATCH", kLogLevels),
+    word("_9P_DISP", kLogLevels),
+    word("FSAL_UP", kLogLevels),
+    word("DBUS", kLogLevels),
+    word("NFS_MSK", kLogLevels),
+    word("XPRT", kLogLevels),
+};
+constexpr GaneshaKey kFacilityKeys[] = {
+    text("name"),
+    text("destination"),
+    word("max_level", kLogLevels),
+    word("headers", kHeaders),
+    word("enable", kEnabled),
+};
+constexpr GaneshaKey kFormatKeys[] = {
+    word("date_format", kTimes),
+    word("time_format", kTimes),
+    text("user_date_format"),
+    text("user_time_format"),
+    flag("EPOCH"),
+    flag("CLIENTIP"),
+    flag("HOSTNAME"),
+    flag("PROGNAME"),
+    flag("PID"),
+    flag("THREAD_NAME"),
+    flag("FILE_NAME"),
+    flag("LINE_NUM"),
+    flag("FUNCTION_NAME"),
+    flag("COMPONENT"),
+    flag("LEVEL"),
+    flag("OP_ID"),
+    flag("CLIENT_REQ_XID"),
+};
+
 constexpr std::string_view kRequiredOfExport[] = {"Export_id", "Path"};
 constexpr std::string_view kRequiredOfClient[] = {"Clients"};
+constexpr std::string_view kRequiredOfFacility[] = {"name", "destination"};
 
 constexpr GaneshaBlock kClient{"CLIENT", kClientKeys, {}, kAccessKeys, kRequiredOfClient, true};
 constexpr GaneshaBlock kInExport[] = {kClient, {"FSAL"}};
 constexpr GaneshaBlock kInDefaults[] = {kClient};
+constexpr GaneshaBlock kInPseudo[] = {
+    {"CLIENT", kClientKeys, {}, kPseudoAccessKeys, kRequiredOfClient, true}};
+constexpr GaneshaBlock kInDs[] = {{"FSAL"}};
+constexpr GaneshaBlock kInLog[] = {
+    {"FACILITY", kFacilityKeys, {}, {}, kRequiredOfFacility, true},
+    {"FORMAT", kFormatKeys},
+    {"COMPONENTS", kComponentKeys},
+};
 
 constexpr GaneshaBlock kBlocks[] = {
     {"NFS_CORE_PARAM", kCoreKeys},
@@ -248,11 +387,11 @@ constexpr GaneshaBlock kBlocks[] = {
     {"CacheInode", kMdcacheKeys},
     {"EXPORT", kExportKeys, kInExport, kAccessKeys, kRequiredOfExport, true},
     {"EXPORT_DEFAULTS", kDefaultKeys, kInDefaults, kAccessKeys},
-    {"PSEUDOFS"},
-    {.name = "DS", .many = true},
-    {"LOG"},
-    {"DIRECTORY_SERVICES"},
-    {"NFS_IP_Name"},
+    {"PSEUDOFS", kPseudoKeys, kInPseudo, kPseudoAccessKeys},
+    {"DS", kDsKeys, kInDs, {}, {}, true},
+    {"LOG", kLogKeys, kInLog},
+    {"DIRECTORY_SERVICES", kDirectoryKeys},
+    {"NFS_IP_Name", kIpNameKeys},
     {"FSAL_LIST"},
     // Of other FSALs.
     {"VFS"},

@@ -1,6 +1,7 @@
 // Blocks of a ganesha.conf that are Ganesha's own, and what may stand in them: names, flags,
 // numbers with their ranges, and words, as in Ganesha's tables (src/support/exports.c,
-// nfs_read_conf.c), for Ganesha as it is built here (tools/dev/ganesha.sh).
+// nfs_read_conf.c, src/log/log_functions.c), for Ganesha as it is built here
+// (tools/dev/ganesha.sh).
 //
 // Threading: constants.
 #pragma once

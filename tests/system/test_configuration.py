@@ -107,6 +107,10 @@ def test_a_good_one_starts(mds):
     ("Lease_Lifetime = ", "Lease_Lifetime = 1000",
      "Lease_Lifetime = 100010: must be a number of seconds from 1 to 180, without quotes or a "
      "unit"),
+    ("MDCACHE {", "LOG { Default_Log_Levl = INFO; }\nMDCACHE {",
+     "LOG has no parameter Default_Log_Levl; the nearest there is: Default_Log_Level"),
+    ("MDCACHE {", "LOG { COMPONENTS { FSAL = DEBUGG; } }\nMDCACHE {",
+     "FSAL = DEBUGG: is no word that it takes; the nearest there is: DEBUG"),
 ])
 def test_what_ganesha_ends_at_before_it_loads_the_fsal(mds, said, instead, expected):
     """The unit's check says first, in one line, what it is."""
@@ -114,7 +118,8 @@ def test_what_ganesha_ends_at_before_it_loads_the_fsal(mds, said, instead, expec
     wait_until(lambda: not process.alive, 30, "ganesha.nfsd to end")
     assert process.status == 2
     done = mds.check_config()
-    assert (done.returncode, done.stderr) == (2, f"weft: {mds.line_of(instead)}: {expected}\n")
+    where = mds.line_of(instead.splitlines()[0])
+    assert (done.returncode, done.stderr) == (2, f"weft: {where}: {expected}\n")
 
 
 def test_a_service_manager_hears_when_it_serves(mds, run):

@@ -173,7 +173,7 @@ TEST_CASE("exports of one store say alike where data servers find it, and by whi
 }
 
 TEST_CASE("other FSALs' blocks are theirs, and one below another's is ours") {
-  CHECK(check(other("", "FSAL { Name = VFS; Copys = 1; }") + "LOG { What = 1; }")->exports == 0);
+  CHECK(check(other("", "FSAL { Name = VFS; Copys = 1; }") + "VFS { What = 1; }")->exports == 0);
   const auto below = check(other("", "FSAL { Name = NULL; FSAL { Name = WEFT; Copys = 1; } }"));
   CHECK_FALSE(below);
   CHECK_FALSE(check("WEFT { Copies = 2; }"));
@@ -238,7 +238,8 @@ TEST_CASE("what Ganesha would pass over is refused, with the nearest there is") 
         "g.conf:9: Access_Type takes one value");
   CHECK(error_beside("EXPORT {\n CLIENT { Client = 192.0.2.10; } }") ==
         "g.conf:10: CLIENT has no parameter Client; the nearest there is: Clients");
-  CHECK(error_beside("EXPORT { CLIENTS { } }") == "g.conf:9: EXPORT has no block CLIENTS");
+  CHECK(error_beside("EXPORT { CLIENTS { } }") ==
+        "g.conf:9: EXPORT has no block CLIENTS; the nearest there is: CLIENT");
   CHECK(error_beside("NFS_CORE_PARAM { Enable_NLM = never; }") ==
         "g.conf:9: Enable_NLM = never: must be true or false, without quotes");
   CHECK(error_beside("Copies = 2;") == "g.conf:9: Copies stands in no block");
@@ -291,6 +292,43 @@ TEST_CASE("what Ganesha is built without is not there") {
         "g.conf:9: RecoveryBackend = rados_ng: is no word that it takes; the nearest there is: "
         "fs_ng");
   CHECK(error_beside("GLUSTER { }").starts_with("g.conf:9: Ganesha has no block GLUSTER; "));
+}
+
+TEST_CASE("what Ganesha logs, and how") {
+  CHECK(error_beside("LOG { Default_Log_Levl = INFO; }") ==
+        "g.conf:9: LOG has no parameter Default_Log_Levl; the nearest there is: Default_Log_Level");
+  CHECK(error_beside("LOG { COMPONENTS {\n FSAL = DEBUGG; } }") ==
+        "g.conf:10: FSAL = DEBUGG: is no word that it takes; the nearest there is: DEBUG");
+  CHECK(error_beside("LOG { COMPONENTS { FSALL = DEBUG; } }") ==
+        "g.conf:9: COMPONENTS has no parameter FSALL; the nearest there is: FSAL");
+  CHECK(error_beside("LOG { COMPONENT { FSAL = DEBUG; } }") ==
+        "g.conf:9: LOG has no block COMPONENT; the nearest there is: COMPONENTS");
+  CHECK(error_beside("LOG { FACILITY { name = FILE; } }") ==
+        "g.conf:9: destination is not set, in the FACILITY block");
+  CHECK(error_beside("LOG { FORMAT { EPOCH = 1; } }") ==
+        "g.conf:9: EPOCH = 1: must be true or false, without quotes");
+  CHECK(
+      error_beside("LOG { Default_Log_Level = event; RPC_Debug_Flags = ~0; COMPONENTS { ALL = "
+                   "F_DBG; nfs4 = info; } FACILITY { name = A; destination = syslog; enable = "
+                   "active; } FACILITY { name = B; destination = \"/var/log/b\"; headers = all; } "
+                   "FORMAT { date_format = \"ISO 8601\"; time_format = syslog_usec; PID = off; } "
+                   "}") == "");
+}
+
+TEST_CASE("parameters of Ganesha's smaller blocks") {
+  CHECK(
+      error_beside("DIRECTORY_SERVICES { DomainNam = x; }") ==
+      "g.conf:9: DIRECTORY_SERVICES has no parameter DomainNam; the nearest there is: DomainName");
+  CHECK(error_beside("DIRECTORY_SERVICES { Idmapped_User_Time_Validity = -2; }") ==
+        "g.conf:9: Idmapped_User_Time_Validity = -2: must be a number of seconds from -1 to "
+        "9223372036854775807, without quotes or a unit");
+  CHECK(error_beside("PSEUDOFS { Squash = None; }").starts_with("g.conf:9: PSEUDOFS has no "));
+  CHECK(error_beside("NFS_IP_Name { Index_Size = 52; }")
+            .starts_with("g.conf:9: Index_Size = 52: must be a number from 1 to 51, "));
+  CHECK(error_beside("DS { Numbr = 1; }") ==
+        "g.conf:9: DS has no parameter Numbr; the nearest there is: Number");
+  CHECK(error_beside("PSEUDOFS { CLIENT { Clients = *; Access_Type = None; } } DS { Number = 1; } "
+                     "DIRECTORY_SERVICES { Root_Kerberos_Principal = nfs, root; }") == "");
 }
 
 TEST_CASE("nothing is said twice") {
@@ -422,8 +460,8 @@ TEST_CASE("Ganesha ends where it may not mark its threads, unless it is told to 
 
 TEST_CASE("FSAL WEFT stands in an EXPORT only") {
   const std::string ours = "FSAL { Name = WEFT; }";
-  CHECK(check("LOG { " + ours + " }").error().text ==
-        "g.conf:1: FSAL WEFT stands in an EXPORT, not in LOG");
+  CHECK(check("VFS { " + ours + " }").error().text ==
+        "g.conf:1: FSAL WEFT stands in an EXPORT, not in VFS");
   CHECK(check("DS { FSAL { Name = NULL; " + ours + " } }").error().text ==
         "g.conf:1: FSAL WEFT stands in an EXPORT, not in DS");
   CHECK(check(ours).error().text.starts_with("g.conf:1: options of FSAL WEFT stand in an EXPORT"));
