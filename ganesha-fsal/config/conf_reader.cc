@@ -18,6 +18,20 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool in_name(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-'; }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+std::string_view letters_of(std::string_view text) {
+  const auto end = std::ranges::find_if_not(text, is_letter);
+  return {text.begin(), end};
+}
+
+// "s" of "60s"; empty: it is no number with a unit. "9P" is a protocol, "0x1F" a number.
+std::string_view unit_of(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view unit = text.substr(digits);
+  const bool number = digits != 0 && std::ranges::count(text.substr(0, digits), '.') < 2;
+  const bool whole = same_name(text, "9P") || text.starts_with("0x") || text.starts_with("0X");
+  return number && !whole && letters_of(unit) == unit ? unit : std::string_view();
+}
+
 // One file; those that it includes have readers of their own.
 class Reader {
  public:
@@ -81,7 +95,7 @@ class Reader {
     if (!next('=')) return expected("'=' or '{'");
     take();
     ConfStatement made{std::move(name), place, {}};
-    if (auto done = terms(made.terms); !done) return done;
+    if (auto done = terms(made); !done) return done;
     into.statements.push_back(std::move(made));
     return {};
   }
@@ -102,7 +116,7 @@ class Reader {
     return {};
   }
 
-  Result<> terms(std::vector<ConfTerm>& into) {
+  Result<> terms(ConfStatement& into) {
     skip();
     if (next(';')) {
       take();
@@ -112,11 +126,31 @@ class Reader {
       skip();
       auto one = term();
       if (!one) return pass(one);
-      into.push_back(std::move(*one));
       skip();
+      if (auto plain = check_unit(into, *one); !plain) return plain;
+      into.terms.push_back(std::move(*one));
       if (!next(',') && !next(';')) return expected("',' or ';'");
       if (take() == ';') return {};
     }
+  }
+
+  // Ganesha reads a number and a word then, with a comma missing between them.
+  [[nodiscard]] Result<> check_unit(const ConfStatement& statement, const ConfTerm& term) const {
+    if (term.quoted) return {};
+    std::string said = term.text;
+    if (unit_of(said).empty()) {
+      if (!parse_conf_number(said)) return {};
+      const std::string_view unit = letters_of(rest_);
+      const std::size_t next = rest_.find_first_not_of(" \t", unit.size());
+      const bool ends =
+          next != std::string_view::npos && (rest_[next] == ',' || rest_[next] == ';');
+      if (unit.empty() || !ends) return {};
+      said += fmt::format(" {}", unit);
+    }
+    return conf_error(statement.place,
+                      fmt::format("{} = {}: Ganesha takes a number without a unit, of time in "
+                                  "seconds; FSAL WEFT takes \"{}\", in quotes",
+                                  statement.name, said, said));
   }
 
   Result<ConfTerm> term() {

@@ -111,6 +111,12 @@ def test_a_good_one_starts(mds):
      "LOG has no parameter Default_Log_Levl; the nearest there is: Default_Log_Level"),
     ("MDCACHE {", "LOG { COMPONENTS { FSAL = DEBUGG; } }\nMDCACHE {",
      "FSAL = DEBUGG: is no word that it takes; the nearest there is: DEBUG"),
+    ("Lease_Lifetime = 10", "Lease_Lifetime = 10 s",
+     "Lease_Lifetime = 10 s: Ganesha takes a number without a unit, of time in seconds; FSAL WEFT "
+     'takes "10 s", in quotes'),
+    ("Name = WEFT;", "Name = WEFT; Scrub_Every = 7d;",
+     "Scrub_Every = 7d: Ganesha takes a number without a unit, of time in seconds; FSAL WEFT "
+     'takes "7d", in quotes'),
 ])
 def test_what_ganesha_ends_at_before_it_loads_the_fsal(mds, said, instead, expected):
     """The unit's check says first, in one line, what it is."""

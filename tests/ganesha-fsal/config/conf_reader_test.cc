@@ -1,5 +1,7 @@
 #include "ganesha-fsal/config/conf_reader.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 
@@ -59,6 +61,22 @@ TEST_CASE("an included file is a part of the whole, with its own lines") {
   CHECK(conf->blocks[0].statements[0].place.line == 3);
   CHECK(conf->blocks[2].place.file == "/etc/g.conf");
   CHECK(parse("%dir conf.d\n%url rados://a/b\nA { }")->blocks.size() == 1);
+}
+
+TEST_CASE("a number with a unit and without quotes is named with what may stand there") {
+  const auto of = [](std::string_view said, std::string_view with_unit) {
+    return fmt::format(
+        "/etc/g.conf:2: x = {}: Ganesha takes a number without a unit, of time in "
+        "seconds; FSAL WEFT takes \"{}\", in quotes",
+        said, with_unit);
+  };
+  CHECK(error_of("A {\n x = 60 s; }") == of("60 s", "60 s"));
+  CHECK(error_of("A {\n x = 60s; }") == of("60s", "60s"));
+  CHECK(error_of("A {\n x = 1, 64  KiB ; }") == of("64 KiB", "64 KiB"));
+  CHECK(error_of("A {\n x = 1.5GiB; }") == of("1.5GiB", "1.5GiB"));
+  // A semicolon that is missing is no unit.
+  CHECK(error_of("A {\n x = 60\n y = 5; }") == "/etc/g.conf:3: ',' or ';' expected, not 'y'");
+  CHECK(error_of("A { x = 9P, 0x1F, 017, 152.152, 20a1::1, 3c.example, \"60 s\"; }") == "");
 }
 
 TEST_CASE("what is wrong is said with file and line") {
