@@ -9,6 +9,7 @@
 
 #include "dataserver/main/addresses.h"
 #include "dataserver/segments/successor_graph.h"
+#include "rpc/control/port.h"
 #include "rpc/session/server_options.h"
 
 namespace weft::ds {
@@ -29,7 +30,7 @@ Result<> set_load_counters(const Value& value, std::string& counters) {
 
 Result<> set_mds(const Value& value, std::vector<HostPort>& mds) {
   for (const std::string& text : value.list) {
-    auto address = parse_host_port(text);
+    auto address = parse_host_port(text, rpc::control::kControlPort);
     if (!address) return pass(address);
     mds.push_back(std::move(*address));
   }
@@ -100,24 +101,26 @@ std::vector<Field> network_fields(layout::ClientNetwork& network, ReadAddress re
 
 }  // namespace
 
-Result<HostPort> parse_host_port(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  std::string_view host = text.substr(0, colon == std::string_view::npos ? 0 : colon);
-  std::uint16_t port = 0;
+Result<HostPort> parse_host_port(std::string_view text, std::uint16_t port) {
+  const std::size_t begin = text.starts_with('[') ? text.find(']') : 0;
+  const std::size_t colon = begin == std::string_view::npos ? begin : text.find(':', begin);
+  std::string_view host = text.substr(0, colon);
   bool good = !host.empty();
-  if (good) {
+  if (good && colon != std::string_view::npos) {
     const std::string_view digits = text.substr(colon + 1);
     const char* last = digits.data() + digits.size();
     const auto [end, error] = std::from_chars(digits.data(), last, port);
+    // An IPv6 address needs its brackets, or the port is part of it.
     good = error == std::errc{} && end == last && port != 0;
   }
   if (good && host.starts_with('[')) {
     good = host.size() > 2 && host.ends_with(']');
     if (good) host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    good = false;  // an IPv6 address needs its brackets, or the port is part of it
   }
-  if (!good) return fail(Errc::kInvalid, fmt::format("'{}' is not host:port", text));
+  if (!good) {
+    return fail(Errc::kInvalid,
+                fmt::format("'{}' is not host, host:port or, of IPv6, [address]:port", text));
+  }
   return HostPort{std::string(host), port};
 }
 

@@ -99,8 +99,8 @@ struct DsConfig {
   std::string key_file;
 };
 
-// "mds1:9630", "192.0.2.1:9630", "[2001:db8::1]:9630".
-[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
+// "mds1:9630", "192.0.2.1:9630", "[2001:db8::1]:9630"; with `port` where the text has none.
+[[nodiscard]] Result<HostPort> parse_host_port(std::string_view text, std::uint16_t port);
 
 [[nodiscard]] std::string to_string(const HostPort& address);
 

@@ -136,6 +136,24 @@ TEST_CASE("a header with too many brackets is an error with its line") {
   CHECK(error_of("\n[[[[").starts_with("ds.toml:2:"));
 }
 
+TEST_CASE("the metadata server's port is that of every one unless it is given") {
+  using All = std::vector<HostPort>;
+  const auto of = [](std::string_view mds) {
+    return parse_config(fmt::format("[cluster]\nmds = [{}]\n", mds), "ds.toml").value().mds;
+  };
+  CHECK(of(R"("127.0.0.1", "mds1", "[2001:db8::1]")") ==
+        All{{"127.0.0.1", 20480}, {"mds1", 20480}, {"2001:db8::1", 20480}});
+  CHECK(of(R"("127.0.0.1:1", "mds1:65535", "[2001:db8::1]:1")") ==
+        All{{"127.0.0.1", 1}, {"mds1", 65535}, {"2001:db8::1", 1}});
+  for (const std::string_view wrong : {"", ":1", "mds1:", "mds1:0", "mds1:65536", "2001:db8::1",
+                                       "[]:1", "[2001:db8::1", "[::1]1"}) {
+    CHECK(error_of(fmt::format("[cluster]\nmds = [\"{}\"]\n", wrong)) ==
+          fmt::format("ds.toml:2: cluster.mds: '{}' is not host, host:port or, of IPv6, "
+                      "[address]:port",
+                      wrong));
+  }
+}
+
 TEST_CASE("wrong types, wrong values and bad syntax name their line") {
   CHECK(error_of("[server]\nthreads = \"4\"\n") == "ds.toml:2: server.threads must be an integer");
   CHECK(error_of("[server]\nthreads = 1000\n") ==
@@ -144,8 +162,6 @@ TEST_CASE("wrong types, wrong values and bad syntax name their line") {
         "ds.toml:2: store.mode: must be \"buffered\" or \"direct\"");
   CHECK(error_of("[server]\nlisten = [\"somewhere:1\"]\n").starts_with("ds.toml:2:"));
   CHECK(error_of("[server]\nmemory_limit = \"1 MB\"\n").starts_with("ds.toml:2:"));
-  CHECK(error_of("[cluster]\nmds = [\"mds1\"]\n") ==
-        "ds.toml:2: cluster.mds: 'mds1' is not host:port");
   CHECK(error_of("[server\n") ==
         "ds.toml:1: Error while parsing table header: expected ']', saw '\\n'");
 }

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "layout/candidate.h"
+#include "rpc/control/port.h"
 
 namespace weft::mds {
 namespace {
@@ -73,7 +74,8 @@ TEST_CASE("options as they run are told as a file has them") {
   };
   using Both = std::vector<std::string>;
   CHECK(find(OptionsOf::kServer, "Metadata_Path") == Both{"/m", ""});
-  CHECK(find(OptionsOf::kServer, "Control_Address") == Both{"", "127.0.0.1:20480"});
+  CHECK(find(OptionsOf::kServer, "Control_Address") ==
+        Both{"", fmt::format("127.0.0.1:{}", rpc::control::kControlPort)});
   CHECK(find(OptionsOf::kServer, "Sync_Metadata") == Both{"false", "true"});
   options.scrub_every = 3600;
   options.resync_rate = 64;

@@ -10,12 +10,14 @@
 #include "ganesha-fsal/config/conf_reader.h"
 #include "layout/net_address.h"
 #include "rpc/base/error.h"
+#include "rpc/control/port.h"
 #include "tools/weft/setup/machine.h"
 
 namespace weft::cli {
 
+using rpc::control::kControlPort;
+
 constexpr std::uint16_t kNfsPort = 2049;
-constexpr std::uint16_t kControlPort = 20480;
 constexpr std::uint16_t kFirstDsPort = 2051;
 
 struct MdsPlan {
