@@ -125,6 +125,7 @@ struct DataServer : ClientEvents {
   }
   void on_disconnected(const Error& why) override {
     log.note("disconnected " + std::string(to_string(why.code)));
+    log.note("disconnected: " + why.text);
     log.note("disconnected");
     log.note("why " + why.text);
   }
@@ -605,6 +606,9 @@ TEST_CASE("a metadata server that waits for the data server to begin is given up
   Client client(config, ds, ds.requests());
   client.start();
   CHECK(ds.log.await("disconnected " + std::string(to_string(Errc::kTimedOut)), 2));
+  CHECK(
+      ds.log.await("disconnected: no handshake: is that a metadata server, and of the same "
+                   "version of Weft?"));
 }
 
 TEST_CASE("an address in use is an error, not an exception") {
