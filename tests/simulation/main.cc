@@ -224,6 +224,16 @@ int run_seeds(const Arguments& arguments) {
   return runner.failed == 0 ? 0 : 1;
 }
 
+void add_fault_options(CLI::App& app, sim::RunOptions& run) {
+  app.add_option("--faults", run.faults)->capture_default_str();
+  app.add_option("--fault-threads", run.fault_threads,
+                 "That make faults at the same time; 0: one, or more in half of the seeds")
+      ->capture_default_str();
+  app.add_option("--failing-disks", run.failing_disks,
+                 "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
+      ->capture_default_str();
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"simulation: a whole cluster under faults, a seed at a time"};
@@ -246,10 +256,7 @@ int run(int argc, char** argv) {
   app.add_flag("--scale", arguments.scale,
                "What an operation costs and the memory, without faults, of a tenth of the data "
                "servers and clients and of all");
-  app.add_option("--faults", arguments.run.faults)->capture_default_str();
-  app.add_option("--failing-disks", arguments.run.failing_disks,
-                 "In one seed of so many, reads, writes and syncs end with EIO, too; 0: in none")
-      ->capture_default_str();
+  add_fault_options(app, arguments.run);
   std::string stores;
   const std::map<std::string, sim::StoreKind> kinds = {
       {"folder", sim::StoreKind::kFolder},     {"checksums", sim::StoreKind::kChecksums},
@@ -280,7 +287,7 @@ int run(int argc, char** argv) {
   if (!stores.empty()) arguments.run.stores = kinds.at(stores);
   for (const char* name :
        {"--data-servers", "--clients", "--files", "--operations", "--copies", "--stripes",
-        "--faults", "--failing-disks", "--stores", "--transport", "--layouts"}) {
+        "--faults", "--fault-threads", "--failing-disks", "--stores", "--transport", "--layouts"}) {
     const CLI::Option* option = app.get_option(name);
     if (option->count() == 0) continue;
     arguments.others += std::string(" ") + name + " " + option->as<std::string>();

@@ -13,10 +13,10 @@
 
 #include "tests/simulation/cluster/client.h"
 #include "tests/simulation/cluster/data_server_machine.h"
+#include "tests/simulation/cluster/faults.h"
 #include "tests/simulation/cluster/metadata_machine.h"
 #include "tests/simulation/cluster/stored_objects.h"
 #include "tests/simulation/cluster/target_machine.h"
-#include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/fork.h"
 #include "tests/simulation/world/network.h"
 #include "tests/simulation/world/real.h"
@@ -51,7 +51,7 @@ class Cluster final : Clients {
   void start();
   void work();
   void end_work();
-  void faults();
+  void make_faults();
   void end_faults();
   void await_quiet();
   void check();
@@ -60,21 +60,6 @@ class Cluster final : Clients {
 
  private:
   void recall(mds::FileId file, mds::ClientId client) override;
-  void fault();
-  void stand_still(Machine& machine);
-  // For how long each data server was silent, as the metadata server counts. None while it is away.
-  [[nodiscard]] std::map<std::uint32_t, std::chrono::milliseconds> silences();
-  void lease_fault();
-  void drain_fault();
-  // Whether it was said; the metadata server may be away.
-  bool set_duty(std::uint32_t ds_id, mds::Duty duty);
-  void client_lease_fault();
-  static void revive(Machine& machine);
-  void revive_all();
-  void restart(Machine& machine);
-  // The machine of the targets and the data servers that share memory with them.
-  void lose_power_of_all();
-  [[nodiscard]] Machine& any_machine();
   // Three, or all: that many in a row.
   [[nodiscard]] std::span<const std::unique_ptr<SharedFile>> some_files() const;
   [[nodiscard]] bool quiet();
@@ -95,11 +80,9 @@ class Cluster final : Clients {
   bool shares_memory_ = false;  // data servers and targets, which are on one machine then
   bool segments_ = false;
   bool disks_fail_ = false;
-  unsigned deaths_ = 0;
+  Faults faults_;
   std::size_t compared_ = 0;  // objects, on the disks
-  bool lease_runs_out_ = false;
-  unsigned drains_ = 0;  // under way
-  bool over_ = false;    // the clients go
+  bool over_ = false;         // the clients go
 };
 
 StoreKind kind_of(StoreKind kind) {
@@ -126,7 +109,13 @@ unsigned targets_of(StoreKind kind) {
 }
 
 Cluster::Cluster(const RunOptions& options)
-    : options_(options), mds_(kMetadataNode, options.folder + "/mds", *this) {
+    : options_(options),
+      mds_(kMetadataNode, options.folder + "/mds", *this),
+      faults_({.mds = mds_,
+               .targets = targets_,
+               .servers = servers_,
+               .clients = clients_,
+               .files = files_}) {
   std::vector<ds::TargetAddress> addresses;
   const StoreKind kind = kind_of(options.stores);
   const unsigned targets = targets_of(kind);
@@ -241,10 +230,11 @@ void Cluster::work() {
         SharedFile& any = *files_[choose(files_.size())];
         // What a lease is for: while one runs out, fences that only its end makes good.
         // And files go while objects move, or while what is sent to some of these is kept.
-        const bool some_go = drains_ > 0 || lease_runs_out_;
-        const std::uint64_t what = lease_runs_out_ && choose(2) == 0 ? 4
-                                   : some_go && choose(3) == 0       ? 10
-                                                                     : choose(13);
+        const bool lease_runs_out = faults_.lease_runs_out();
+        const bool some_go = faults_.drains() || lease_runs_out;
+        const std::uint64_t what = lease_runs_out && choose(2) == 0 ? 4
+                                   : some_go && choose(3) == 0      ? 10
+                                                                    : choose(13);
         switch (what) {
           case 0: client.work_on_names(); break;
           case 4: client.write_when_fenced(own); break;
@@ -275,225 +265,23 @@ void Cluster::work() {
   }
 }
 
-Machine& Cluster::any_machine() {
-  if (!targets_.empty() && choose(2) == 0) return *targets_[choose(targets_.size())];
-  const std::uint64_t chosen = choose(servers_.size() + 1);
-  return chosen == servers_.size() ? static_cast<Machine&>(mds_) : *servers_[chosen];
-}
-
-// Most faults are short, since time costs; some last longer than any lease.
-void outlast() {
-  const std::uint64_t most = choose(4) == 0 ? 20'000 : 2'500;
-  std::this_thread::sleep_for(std::chrono::milliseconds(choose(most)));
-}
-
-void Cluster::restart(Machine& machine) {
-  outlast();
-  machine.start();
-}
-
-void Cluster::lose_power_of_all() {
-  // None of them goes on with what another has lost.
-  for (auto& server : servers_) server->die(Machine::Loss::kUnsynced);
-  for (auto& target : targets_) target->die(Machine::Loss::kUnsynced);
-  outlast();
-  for (auto& target : targets_) target->start();
-  for (auto& server : servers_) server->start();
-}
-
-disk::Behaviour trouble(bool failing) {
-  disk::Behaviour behaviour;
-  switch (choose(failing ? 4 : 3)) {
-    case 0:
-      behaviour.sync_time = 300 * kMillisecond;
-      behaviour.write_time = 20 * kMillisecond;
-      break;
-    case 1: behaviour.full = true; break;
-    case 2: behaviour.stuck = true; break;
-    default: behaviour.errors_in_million = std::uint64_t{1'000} << choose(9); break;
-  }
-  return behaviour;
-}
-
-std::map<std::uint32_t, std::chrono::milliseconds> Cluster::silences() {
-  using Silences = std::map<std::uint32_t, std::chrono::milliseconds>;
-  const auto found = mds_.call<Silences>(mds_.node(), [](mds::MetadataServer& server) {
-    Silences all;
-    for (const auto& one : server.cluster().registry().list()) {
-      if (one.seen) all[one.record.id] = one.silence;
-    }
-    return all;
-  });
-  enter_node(kNoNode);
-  return found.value_or(Silences{});
-}
-
-// The time in which the metadata server stands still it counts for nobody.
-void Cluster::stand_still(Machine& machine) {
-  const bool counts = &machine == &mds_;
-  const auto before = counts ? silences() : std::map<std::uint32_t, std::chrono::milliseconds>();
-  trace(machine.name() + " stands still");
-  pause(machine.node());
-  outlast();
-  resume(machine.node());
-  if (!counts) return;
-  constexpr auto kCounted = 2s;  // a second of the time it stood, and what goes by here
-  for (const auto& [id, silence] : silences()) {
-    const auto known = before.find(id);
-    if (known != before.end() && silence > known->second + kCounted) {
-      failed("data server id " + std::to_string(id) + " counts as silent while mds stood still");
-    }
-  }
-}
-
-// A client is away for longer than its lease, after which the metadata server takes its layouts
-// away. It comes back knowing nothing of that, and writes and reads on.
-void Cluster::client_lease_fault() {
-  Client& client = *clients_[choose(clients_.size())];
-  trace("client " + std::to_string(client.id()) + " is away for longer than its lease");
-  network::isolate(client.node());
-  std::this_thread::sleep_for(std::chrono::milliseconds(20'000 + choose(5'000)));
-  static_cast<void>(mds_.call<bool>(mds_.node(), [&](mds::MetadataServer& server) {
-    for (const auto& file : files_) {
-      server.layouts().revoke(file->id, client.id(), "its lease has ended");
-    }
-    return true;
-  }));
-  enter_node(kNoNode);
-  network::rejoin(client.node());
-}
-
-// A data server loses its lease, and clients still reach it; what is lost may be one way only.
-void Cluster::lease_fault() {
-  if (choose(3) == 0) return client_lease_fault();
-  const unsigned server = servers_[choose(servers_.size())]->node();
-  trace("data server " + std::to_string(server) + " and mds do not hear each other");
-  switch (choose(3)) {
-    case 0: network::cut_one_way(server, mds_.node()); break;
-    case 1: network::cut_one_way(mds_.node(), server); break;
-    default: network::cut(server, mds_.node()); break;
-  }
-  lease_runs_out_ = true;
-  std::this_thread::sleep_for(std::chrono::milliseconds(5'000 + choose(15'000)));
-  lease_runs_out_ = false;
-  network::heal(server, mds_.node());
-}
-
-bool Cluster::set_duty(std::uint32_t ds_id, mds::Duty duty) {
-  const auto done = mds_.call<bool>(mds_.node(), [&](mds::MetadataServer& server) {
-    if (!server.cluster().registry().set_duty(ds_id, duty)) return false;
-    if (duty == mds::Duty::kServing) server.repairs().mover().give_up(ds_id);
-    server.repairs().mover().look_now();
-    return true;
-  });
-  enter_node(kNoNode);
-  return done.value_or(false);
-}
-
-// A data server's objects move elsewhere, for as long as that may take or less, while clients and
-// other faults go on.
-void Cluster::drain_fault() {
-  const auto ds_id = static_cast<std::uint32_t>(1 + choose(servers_.size()));
-  trace("data server id " + std::to_string(ds_id) + " is drained");
-  if (!set_duty(ds_id, mds::Duty::kDraining)) return;
-  ++drains_;
-  const std::uint64_t faults = choose(3);
-  for (std::uint64_t i = 0; i <= faults; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(choose(10'000)));
-    if (i < faults) fault();
-  }
-  --drains_;
-  trace("data server id " + std::to_string(ds_id) + " serves again");
-  static_cast<void>(set_duty(ds_id, mds::Duty::kServing));  // or quiet() does
-}
-
-// A program that has ended by itself is started again, as its supervisor does.
-void Cluster::revive(Machine& machine) {
-  if (!machine.ended()) return;
-  static_cast<void>(machine.stop());
-  machine.start();
-}
-
-void Cluster::fault() {
-  Machine& one = any_machine();
-  Machine& other = any_machine();
-  switch (choose(13)) {
-    case 0:
-    case 1:
-      ++deaths_;
-      if (shares_memory_ && &one != &mds_) return lose_power_of_all();
-      one.die(Machine::Loss::kUnsynced);
-      if (&other != &one && !shares_memory_ && choose(4) == 0) {
-        other.die(Machine::Loss::kUnsynced);
-        other.start();
-      }
-      restart(one);
-      break;
-    case 2:
-      ++deaths_;
-      one.die(Machine::Loss::kNothing);
-      restart(one);
-      break;
-    case 12:
-      static_cast<void>(one.stop());
-      restart(one);
-      break;
-    case 3:
-      network::cut(one.node(), other.node());
-      outlast();
-      network::heal(one.node(), other.node());
-      break;
-    case 4:
-      network::isolate(one.node());
-      outlast();
-      network::rejoin(one.node());
-      break;
-    case 5: network::reset_connections(one.node()); break;
-    case 6: stand_still(one); break;
-    case 7: lease_fault(); break;
-    case 11: drain_fault(); break;
-    case 8: {
-      const unsigned client = clients_[choose(clients_.size())]->node();
-      const unsigned server = servers_[choose(servers_.size())]->node();
-      trace("node " + std::to_string(client) + " does not reach " + std::to_string(server));
-      network::cut(client, server);
-      outlast();
-      network::heal(client, server);
-      break;
-    }
-    default:
-      trace(one.name() + " has trouble with its disk");
-      disk::behave(one.disk(), trouble(disks_fail_));
-      outlast();
-      disk::behave(one.disk(), {});
-      revive(one);
-      break;
-  }
-}
-
-void Cluster::faults() {
-  for (unsigned i = 0; i < options_.faults; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(choose(1'500)));
-    fault();
-  }
-}
-
-void Cluster::revive_all() {
-  revive(mds_);
-  for (auto& target : targets_) revive(*target);
-  for (auto& server : servers_) revive(*server);
+void Cluster::make_faults() {
+  faults_.run({.count = options_.faults,
+               .threads = options_.fault_threads,
+               .shares_memory = shares_memory_,
+               .disks_fail = disks_fail_});
 }
 
 void Cluster::end_faults() {
   network::heal_all();
-  revive_all();
+  faults_.revive();
 }
 
 // A program that met the last fault may end a while later.
 void Cluster::end_work() {
   while (at_work_ > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    revive_all();
+    faults_.revive();
   }
   for (auto& application : applications_) application.join();
   applications_.clear();
@@ -660,7 +448,7 @@ std::string Cluster::summary() const {
   return std::to_string(all.syncs) + " syncs, " + std::to_string(all.reads) + " reads, " +
          std::to_string(all.looks) + " looks, " + std::to_string(all.names) + " names, " +
          std::to_string(all.removed) + " removed, " + std::to_string(all.again) + " again, " +
-         std::to_string(deaths_) + " deaths, " + std::to_string(now() / kSecond) + " s";
+         std::to_string(faults_.deaths()) + " deaths, " + std::to_string(now() / kSecond) + " s";
 }
 
 Costs::Times times_of(const std::map<unsigned, Ns>& costs, double divisor) {
@@ -701,7 +489,7 @@ std::string run_cluster(const RunOptions& options) {
     Cluster cluster(options);
     cluster.start();
     cluster.work();
-    cluster.faults();
+    cluster.make_faults();
     cluster.end_faults();
     cluster.end_work();
     cluster.await_quiet();

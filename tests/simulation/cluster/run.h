@@ -22,12 +22,13 @@ enum class Layouts { kAny, kFiles, kFlexFiles };
 struct RunOptions {
   unsigned data_servers = 4;
   unsigned clients = 3;
-  unsigned files = 2;        // of each client
-  unsigned blocks = 12;      // of each file
-  unsigned operations = 40;  // of each client
-  unsigned copies = 0;       // 0: two, or one in a fifth of the seeds
-  unsigned stripes = 0;      // 0: all data servers, or what the layout type allows
-  unsigned faults = 8;
+  unsigned files = 2;          // of each client
+  unsigned blocks = 12;        // of each file
+  unsigned operations = 40;    // of each client
+  unsigned copies = 0;         // 0: two, or one in a fifth of the seeds
+  unsigned stripes = 0;        // 0: all data servers, or what the layout type allows
+  unsigned faults = 8;         // when one thread makes them (faults.h)
+  unsigned fault_threads = 0;  // 0: one, or more in half of the seeds
   // In one seed of so many disks fail: reads, writes and syncs end with EIO, too. 0: in none.
   unsigned failing_disks = 4;
   StoreKind stores = StoreKind::kAny;
