@@ -13,6 +13,13 @@ namespace {
 // Of one round of asking, and of one of learning, in the background.
 constexpr std::chrono::seconds kCatchUp{1};
 
+// While the pin lives there is a record of the file in memory, which keeps the map once it was
+// read.
+WriterJournal::Pin keep_record(FileTable& files, WriterJournal& journal, FileId file) {
+  ++FileTable::Changing(files, file)->journal.pins;
+  return {journal, file};
+}
+
 }  // namespace
 
 FileData::FileData(Parts parts)
@@ -203,6 +210,9 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
     if (served_here(request, policy, error)) return fail(Errc::kLayoutUnavailable, error.text);
     return std::unexpected(error);
   };
+  // Whatever asks below, the map is read once. The journal's transaction, of a file whose record is
+  // to be made, reads it by itself, under its lock.
+  const WriterJournal::Pin use = keep_record(parts_.files, parts_.journal, request.file);
   if (auto fine = ready(request.file); !fine) return refuse(fine.error());
   if (auto left = leave_store(request, policy); !left) {
     // That one is told to a client that was told before that it needs none.
@@ -213,7 +223,6 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
       request.access == layout::Access::kReadWrite) {
     if (auto room = make_room(request.file); !room) return refuse(room.error());
   }
-  const auto seen = parts_.files.map(request.file);
   const auto begun = begin_grant(request, policy);
   if (!begun) return refuse(begun.error());
   if (begun->map.copies.size() == 1) {
@@ -234,8 +243,6 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
     }
   }
   if (!first) return refuse(first.error());
-  // The grant has made a record, if there was none: make_layout() need not read the map again.
-  if (!seen.map) parts_.files.keep_map(request.file, seen.changes, begun->map);
   const auto may = may_hand_out(request, begun->map);
   auto made = may ? make_layout(request) : failed(may);
   if (!made) {

@@ -49,8 +49,10 @@ Result<WriterJournal::Begun> WriterJournal::begin(FileId file, const Namespace::
     if (!*map) return fail(Errc::kStale, "removed");
     return Begun{std::move(**map), std::move(pin)};
   }
+  const auto seen = parts_.files.map(file);
   auto map = parts_.names.begin_writing(file, make);
   if (!map) return failed(map);
+  if (!seen.map) parts_.files.keep_map(file, seen.changes, *map);
   FileTable::Changing(parts_.files, file)->journal.durable = true;
   return Begun{std::move(*map), std::move(pin)};
 }
@@ -161,7 +163,7 @@ void WriterJournal::sweep() {
       const FileTable::Changing record(parts_.files, file);
       record->journal.ending = false;
       if (!ended) continue;
-      record->journal = {};
+      record->journal = {.pins = record->journal.pins};
       --recorded_;
     }
     if (!ended) spdlog::warn("event=journal_not_swept error=\"{}\"", ended.error().describe());

@@ -170,6 +170,30 @@ TEST_CASE_METHOD(InlineFilesTest,
   CHECK_FALSE(inlined());
 }
 
+// Of a file that has one and that nothing is remembered of. A transaction's reads are not counted:
+// the journal's looks at the map under its lock.
+TEST_CASE_METHOD(InlineFilesTest, "a layout is granted with the map read once") {
+  const bool with_copies = GENERATE(true, false);
+  const auto access = GENERATE(layout::Access::kRead, layout::Access::kReadWrite);
+  const bool inlines = GENERATE(true, false);
+  CAPTURE(with_copies, access == layout::Access::kRead, inlines);
+  policy.copies = with_copies ? 2 : 1;
+  if (!inlines) policy.inline_bytes = 0;
+  REQUIRE(names->ensure_layout(f, [&](const auto&) {
+    auto made = on_server_1();
+    if (with_copies) made->copies.push_back({layout::CopyState::kCurrent, 0, {2}});
+    return made;
+  }));
+  int reads = 0;
+  store.after_peek([&, here = std::this_thread::get_id()](std::string_view key) {
+    if (key == keys::layout(f) && std::this_thread::get_id() == here) ++reads;
+  });
+  const auto granted = layout(false, access);
+  store.after_peek(nullptr);
+  REQUIRE(granted);
+  CHECK(reads == (inlines || access == layout::Access::kRead ? 1 : 0));
+}
+
 TEST_CASE_METHOD(InlineFilesTest, "clients are told up to what size to read and write here") {
   const auto limit = [&] { return server->data().inline_limit(f, policy).value(); };
   CHECK(limit() == kLimit);

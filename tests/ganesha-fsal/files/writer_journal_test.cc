@@ -1,5 +1,6 @@
 #include "ganesha-fsal/files/writer_journal.h"
 
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -77,6 +78,46 @@ TEST_CASE_METHOD(Fixture, "a record is made once, and goes when nobody has neede
   CHECK(journal->size() == 0);
   grant();
   CHECK(recorded() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "the map that a record in the journal was made with is kept") {
+  keep_maps(*files, *names);
+  REQUIRE(names->ensure_layout(f, striped({1, 2})));
+  const auto begun = journal->begin(f, no_layout);
+  REQUIRE(begun);
+  REQUIRE(files->map(f).map != nullptr);
+  CHECK(*files->map(f).map == begun->map);
+  names.reset();
+}
+
+TEST_CASE_METHOD(Fixture, "a pin that comes while the record is swept is counted") {
+  const auto none = [](const auto&) -> Result<layout::LayoutMap> {
+    return fail(Errc::kIo, "none");
+  };
+  REQUIRE_FALSE(journal->begin(f, none));  // the record may have been made; the file has no map
+  journal->sweep();
+  clock.advance(seconds(5));
+  std::promise<void> locked;
+  std::promise<void> go;
+  std::jthread holds_lock([&] {
+    static_cast<void>(names->ensure_layout(f, [&](const auto&) -> Result<layout::LayoutMap> {
+      locked.set_value();
+      go.get_future().wait();
+      return fail(Errc::kIo, "none");
+    }));
+  });
+  locked.get_future().wait();
+  std::jthread sweeps([&] { journal->sweep(); });
+  while (!FileTable::Looking(*files, f)->journal.ending) std::this_thread::yield();
+  {
+    ++FileTable::Changing(*files, f)->journal.pins;
+    const WriterJournal::Pin pin(*journal, f);
+    go.set_value();
+    sweeps.join();
+    CHECK(journal->size() == 0);
+    CHECK(FileTable::Looking(*files, f)->journal.pins == 1);
+  }
+  CHECK(files->size() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a record stays while a layout is about to be handed out") {
