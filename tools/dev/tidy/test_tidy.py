@@ -169,8 +169,27 @@ def test_time_and_randomness_come_from_outside():
         assert len(list(checks.clocks('dataserver/new.cc', f'auto a = {call};\n'))) == 1
         assert not list(checks.clocks('tests/a.cc', f'auto a = {call};\n'))
         assert not list(checks.clocks('rpc/base/clock.cc', f'auto a = {call};\n'))
-    for good in ('clock_.now()', 'now_()', 'system_clock().now()', 'run_time(3)', 'a.time(3)'):
+    for good in ('clock_.now()', 'now_()', 'run_time(3)', 'a.time(3)'):
         assert not list(checks.clocks('dataserver/new.cc', f'auto a = {good};\n'))
+
+
+def test_the_systems_clock_is_named_by_who_puts_a_program_together():
+    for call in ('system_clock().now()', 'system_random().u64()', 'Waits(&boottime_clock())',
+                 'std::vector<Part>{{.clock = system_clock()}}'):
+        text = f'auto a = {call};\n'
+        assert len(list(checks.clocks('rpc/session/new.h', text))) == 1
+        assert not list(checks.clocks('tests/a.cc', text))
+        assert not list(checks.clocks('tools/weft/events.cc', text))
+        assert not list(checks.clocks(checks.CLOCK_ASSEMBLIES[0], text))
+    assert list(checks.clocks(checks.CLOCK_ASSEMBLIES[0], 'auto a = steady_clock::now();\n'))
+
+
+def test_files_that_still_name_it_do_so_no_more_often_than_is_listed():
+    path, owed = next(iter(checks.CLOCK_DEBTS.items()))
+    named = 'auto a = system_clock().now();\n'
+    assert not list(checks.clocks(path, owed * named))
+    assert len(list(checks.clocks(path, (owed + 2) * named))) == 2
+    assert len(list(checks.clocks(path, (owed - 1) * named))) == 1
 
 
 def test_forbidden_words():
