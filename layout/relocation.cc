@@ -24,6 +24,13 @@ void drop_last(LayoutMap& map) {
   if (map.copies.size() == 1) map.duplication = Duplication::kNone;
 }
 
+bool has_room(const Candidate& server, const SuccessorRules& rules) {
+  if (server.free_bytes <= rules.reserve_bytes) return false;
+  const std::uint64_t room = server.free_bytes - rules.reserve_bytes;
+  const std::uint64_t coming = rules.coming(server.ds_id);
+  return coming <= room && rules.wanted_bytes <= room - coming;
+}
+
 double free_part(const Candidate& server) {
   if (server.capacity_bytes == 0) return 0;
   return static_cast<double>(server.free_bytes) / static_cast<double>(server.capacity_bytes);
@@ -111,10 +118,7 @@ Result<std::uint32_t> choose_successor(const LayoutMap& map, std::uint32_t from,
   };
   for (const Candidate& server : candidates) {
     if (server.state != ServerState::kUp || seat_of(map, server.ds_id)) continue;
-    if (server.free_bytes <= rules.reserve_bytes ||
-        server.free_bytes - rules.reserve_bytes < rules.wanted_bytes) {
-      continue;
-    }
+    if (!has_room(server, rules)) continue;
     room = true;
     if (taken.contains(server.domain) && !shared) continue;
     if (best == nullptr || rank(server) > rank(*best)) best = &server;

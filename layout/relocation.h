@@ -55,6 +55,8 @@ struct SuccessorRules {
   std::uint64_t reserve_bytes = 64u << 20;  // to be left free
   std::uint64_t wanted_bytes = 0;           // what it is going to hold
   std::function<unsigned(std::uint32_t ds_id)> under_way = [](std::uint32_t) { return 0U; };
+  // Bytes that it is going to get besides.
+  std::function<std::uint64_t(std::uint32_t ds_id)> coming = [](std::uint32_t) { return 0U; };
 };
 
 // kNoSpace: no server that is up and not in the map has room. kLayoutUnavailable: those that have

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "ganesha-fsal/cluster/in_parallel.h"
+#include "ganesha-fsal/repair/mend_parts.h"
+#include "layout/relocation.h"
 
 namespace weft::mds {
 
@@ -77,24 +79,31 @@ std::size_t Mover::Round::moves_to(std::uint32_t ds_id) const {
   return at == filling.end() ? 0 : at->second.moves;
 }
 
-void Mover::Round::add(std::uint32_t to, std::uint64_t bytes) {
+std::uint64_t Mover::Round::coming_to(std::uint32_t ds_id) const {
+  const auto at = filling.find(ds_id);
+  return at == filling.end() ? 0 : at->second.bytes.stripe;
+}
+
+void Mover::Round::add(std::uint32_t to, const Size& size) {
   for (Amount* const amount : {&under_way, &filling[to]}) {
     ++amount->moves;
-    amount->bytes += bytes;
+    amount->bytes.file += size.file;
+    amount->bytes.stripe += size.stripe;
   }
 }
 
-void Mover::Round::take_off(std::uint32_t to, std::uint64_t bytes) {
+void Mover::Round::take_off(std::uint32_t to, const Size& size) {
   for (Amount* const amount : {&under_way, &filling[to]}) {
     --amount->moves;
-    amount->bytes -= bytes;
+    amount->bytes.file -= size.file;
+    amount->bytes.stripe -= size.stripe;
   }
 }
 
 bool Mover::full(const Round& round) const {
   const Limits& limits = parts_.limits;
   const auto& [moves, bytes] = round.under_way;
-  return moves >= limits.at_once || (moves >= limits.large_at_once && bytes > limits.bytes) ||
+  return moves >= limits.at_once || (moves >= limits.large_at_once && bytes.file > limits.bytes) ||
          moves_.size() >= limits.known;
 }
 
@@ -103,7 +112,8 @@ bool Mover::full(const Round& round, std::uint32_t to) const {
   const auto at = round.filling.find(to);
   if (at == round.filling.end()) return false;
   const auto& [moves, bytes] = at->second;
-  return moves >= limits.per_server || (moves >= limits.large_per_server && bytes > limits.bytes);
+  return moves >= limits.per_server ||
+         (moves >= limits.large_per_server && bytes.file > limits.bytes);
 }
 
 std::vector<std::uint32_t> Mover::sources(const std::vector<Server>& servers) const {
@@ -143,11 +153,30 @@ void Mover::learn_moves() {
     }
     for (const Move& move : *page) {
       const auto attributes = parts_.names.getattr(move.id);
-      moves_[move.id] = {.move = move, .bytes = attributes ? attributes->size : 0, .fenced = {}};
+      const auto map = parts_.names.layout(move.id);
+      const Size size = attributes && map && *map ? size_of(attributes->size, **map) : Size{};
+      moves_[move.id] = {.move = move, .size = size, .fenced = {}};
+      if (move.stage == MoveStage::kLeft && move.to != 0) unfilled_[{move.id, move.to}] = size;
       learnt_ = move.id;
     }
     if (page->size() < asked) learnt_.reset();
   }
+}
+
+void Mover::count_filling(Round& round) {
+  for (const auto& [file, known] : moves_) {
+    if (known.move.stage == MoveStage::kFilling) round.add(known.move.to, known.size);
+  }
+  std::erase_if(unfilled_, [&](const auto& one) {
+    const auto& [file, to] = one.first;
+    const Server* const server = round.find(to);
+    if (server == nullptr) return true;
+    if (server->reach == Reach::kGone) return false;  // it gets nothing now
+    const auto map = parts_.names.layout(file);
+    if (map && (!*map || !layout::seat_of(**map, to) || is_current(**map, to))) return true;
+    round.add(to, one.second);
+    return false;
+  });
 }
 
 bool Mover::turn() {
@@ -160,9 +189,7 @@ bool Mover::turn() {
   moved_directly_ = false;
   learn_moves();
   Steps steps = due();
-  for (const auto& [file, known] : moves_) {
-    if (known.move.stage == MoveStage::kFilling) round.add(known.move.to, known.bytes);
-  }
+  count_filling(round);
   const auto leaving = sources(round.servers);
   {
     const MutexLock lock(mutex_);

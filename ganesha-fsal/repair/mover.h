@@ -29,6 +29,9 @@
 // Of large files few are under way at once: they wait for their bytes, and as long as a file has a
 // copy that is not current it is written less directly.
 //
+// A successor has the room that its last heartbeat told, less what is coming there by moves that
+// are under way. A file for which only that leaves no room waits for them; others go on.
+//
 // A file whose copies differ stays as it is until an administrator has said which of them is right,
 // or one of the two is lost.
 //
@@ -216,9 +219,14 @@ class Mover {
     std::map<std::string, Stuck> stuck;  // the whole list
     std::map<std::string, Stuck> found;  // this time round
   };
+  // Of one move.
+  struct Size {
+    std::uint64_t file = 0;    // bytes of the file, when it was seen first
+    std::uint64_t stripe = 0;  // of these at one data server, at most
+  };
   struct Amount {
     std::size_t moves = 0;
-    std::uint64_t bytes = 0;  // of the files
+    Size bytes;
   };
   // What one round goes by.
   struct Round {
@@ -231,13 +239,15 @@ class Mover {
 
     [[nodiscard]] const Server* find(std::uint32_t ds_id) const;
     [[nodiscard]] std::size_t moves_to(std::uint32_t ds_id) const;
-    void add(std::uint32_t to, std::uint64_t bytes);
-    void take_off(std::uint32_t to, std::uint64_t bytes);
+    // Bytes that it has not got yet, or not all of them.
+    [[nodiscard]] std::uint64_t coming_to(std::uint32_t ds_id) const;
+    void add(std::uint32_t to, const Size& size);
+    void take_off(std::uint32_t to, const Size& size);
   };
   // A move as this process knows it: the namespace has it too.
   struct Known {
     Move move;
-    std::uint64_t bytes = 0;                  // of the file, when it was seen first
+    Size size;
     std::optional<Clock::time_point> fenced;  // the object that left
   };
   // What is due of the moves that are known, taken beside what begins in the same round.
@@ -255,7 +265,7 @@ class Mover {
     FileId file = 0;
     layout::LayoutMap map;
     std::uint32_t to = 0;
-    std::uint64_t bytes = 0;
+    Size size;
     Result<std::optional<Move>> begun = std::nullopt;
     std::shared_ptr<void> held = nullptr;  // while it is moved directly
     Result<bool> directly = false;         // whether it was; false: it is used
@@ -280,6 +290,8 @@ class Mover {
   [[nodiscard]] bool is_stopping() const;
   // What an earlier run has begun, as far as there is room for it.
   void learn_moves();
+  // What successors are to get yet.
+  void count_filling(Round& round);
   [[nodiscard]] bool full(const Round& round) const;
   [[nodiscard]] bool full(const Round& round, std::uint32_t to) const;
   // mover_steps.cc: the steps of moves
@@ -302,12 +314,21 @@ class Mover {
   void count(std::uint32_t from, std::uint64_t bytes);
   [[nodiscard]] Begun choose(FileId file, std::uint32_t from, Round& round,
                              std::vector<Chosen>& chosen);
-  // By the file's size; by what is stored of it where that is for no other data server.
-  [[nodiscard]] Result<std::uint32_t> successor(const InodeAttributes& file,
-                                                const layout::LayoutMap& map, std::uint32_t from,
-                                                const Round& round) const;
-  [[nodiscard]] Result<std::uint32_t> with_room(const layout::LayoutMap& map, std::uint64_t bytes,
-                                                std::uint32_t from, const Round& round) const;
+  // Of a file of so many bytes.
+  [[nodiscard]] static Size size_of(std::uint64_t file, const layout::LayoutMap& map);
+  struct Successor {
+    std::uint32_t ds_id = 0;
+    std::uint64_t bytes = 0;  // that it is to get
+  };
+  // By the file's size; by what is stored of it where that is for no other data server. kBusy: the
+  // one that would be chosen has enough to do. kLayoutTryLater: there is room, but for what is
+  // coming there already. Any other error: there is none.
+  [[nodiscard]] Result<Successor> successor(const InodeAttributes& file,
+                                            const layout::LayoutMap& map, std::uint32_t from,
+                                            const Round& round) const;
+  // For so many bytes. Errors as of successor().
+  [[nodiscard]] Result<Successor> with_room(const layout::LayoutMap& map, std::uint64_t bytes,
+                                            std::uint32_t from, const Round& round) const;
   // Returns those that did not begin. `begun` has the error, but of those that could not go
   // directly: they begin as any file the next time.
   std::vector<Chosen> begin_all(std::vector<Chosen> chosen, std::uint32_t from, Round& round);
@@ -365,6 +386,9 @@ class Mover {
   std::set<FileId> not_directly_;  // since that has failed
   bool moved_directly_ = false;    // in this round: there may be more to move at once
   std::map<FileId, Known> moves_;
+  // Successors that took a place before they had anything, as there were three copies: until they
+  // are current, also when the move has ended.
+  std::map<std::pair<FileId, std::uint32_t>, Size> unfilled_;
   std::optional<FileId> learnt_ = 0;  // moves up to this file are in it; nothing: all are
   std::thread thread_;
 };

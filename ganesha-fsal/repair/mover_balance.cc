@@ -79,10 +79,12 @@ std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileI
       candidate.state = layout::ServerState::kDraining;  // keeps its domain, takes nothing
       continue;
     }
-    // With what was decided on already.
+    // With what was decided on already, and what others bring there.
     const double free = 1 - balance.part(candidate.ds_id);
+    const std::uint64_t coming = round.coming_to(candidate.ds_id);
     candidate.free_bytes =
-        static_cast<std::uint64_t>(free * static_cast<double>(candidate.capacity_bytes));
+        std::min(static_cast<std::uint64_t>(free * static_cast<double>(candidate.capacity_bytes)),
+                 candidate.free_bytes - std::min(candidate.free_bytes, coming));
   }
   const auto to = layout::choose_successor(
       **map, from, candidates,
@@ -136,16 +138,17 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     auto relief = this->relief(now.balance, file, from, round);
     if (!relief || full(round, relief->to)) continue;
     now.balance.move(from, relief->to, relief->bytes);
-    round.add(relief->to, relief->bytes);
-    chosen.push_back({file, std::move(relief->map), relief->to, relief->bytes});
+    const Size size{.file = relief->bytes, .stripe = relief->bytes};
+    round.add(relief->to, size);
+    chosen.push_back({file, std::move(relief->map), relief->to, size});
   }
   now.state.objects += chosen.size();
   now.gave = now.gave || !chosen.empty();
-  for (const Chosen& one : chosen) now.state.bytes += one.bytes;
+  for (const Chosen& one : chosen) now.state.bytes += one.size.stripe;
   for (const Chosen& one : begin_all(std::move(chosen), from, round)) {
-    now.balance.move(one.to, from, one.bytes);
+    now.balance.move(one.to, from, one.size.stripe);
     --now.state.objects;
-    now.state.bytes -= one.bytes;
+    now.state.bytes -= one.size.stripe;
   }
   now.state.spread = now.balance.spread();
   if (!whole) return;

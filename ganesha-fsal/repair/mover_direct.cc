@@ -14,7 +14,7 @@ namespace weft::mds {
 bool Mover::may_go_directly(const Chosen& one, std::uint32_t from, const Round& round) const {
   const Server* const source = round.find(from);
   return source != nullptr && source->reach == Reach::kHere &&
-         one.bytes <= parts_.limits.direct_bytes && is_current(one.map, from) &&
+         one.size.file <= parts_.limits.direct_bytes && is_current(one.map, from) &&
          !not_directly_.contains(one.file);
 }
 
@@ -33,10 +33,10 @@ std::vector<Mover::Chosen> Mover::move_directly(std::vector<Chosen>& chosen, std
   std::vector<Chosen> failed;
   for (Chosen& one : small) {
     if (one.directly && !*one.directly) continue;
-    round.take_off(one.to, one.bytes);
+    round.take_off(one.to, one.size);
     look_at(one.file);
     if (one.directly) {
-      count(from, one.bytes);
+      count(from, one.size.file);
       moved_directly_ = true;
       continue;
     }

@@ -111,7 +111,7 @@ Result<bool> Mover::fill_or_finish(const Known& known, const Round& round) {
   if (auto out = parts_.exclude(move.id, move.from); !out) return pass(out);
   if (auto finished = parts_.finish(move.id); !finished) return pass(finished);
   spdlog::debug("event=moved file={:x} from={} to={}", move.id, move.from, move.to);
-  count(move.from, known.bytes);
+  count(move.from, known.size.file);
   return true;
 }
 
@@ -199,12 +199,14 @@ Mover::Begun Mover::choose(FileId file, std::uint32_t from, Round& round,
   }
   const auto to = successor(*attributes, **map, from, round);
   if (!to && to.error() == Errc::kBusy) return Begun::kFull;
+  if (!to && to.error() == Errc::kLayoutTryLater) return Begun::kNothing;
   if (!to) {
     note_stuck(from, file, to.error().text);
     return Begun::kNothing;
   }
-  round.add(*to, attributes->size);
-  chosen.push_back({file, std::move(**map), *to, attributes->size});
+  const Size size{.file = attributes->size, .stripe = to->bytes};
+  round.add(to->ds_id, size);
+  chosen.push_back({file, std::move(**map), to->ds_id, size});
   return Begun::kYes;
 }
 
@@ -217,11 +219,13 @@ std::vector<Mover::Chosen> Mover::begin_all(std::vector<Chosen> chosen, std::uin
   std::set<std::uint32_t> fill;
   for (Chosen& one : chosen) {
     if (one.begun && *one.begun) {
-      moves_[one.file] = {.move = **one.begun, .bytes = one.bytes, .fenced = {}};
+      const Move& move = **one.begun;
+      moves_[one.file] = {.move = move, .size = one.size, .fenced = {}};
+      if (move.stage == MoveStage::kLeft) unfilled_[{one.file, one.to}] = one.size;
       fill.insert(one.to);
       continue;
     }
-    round.take_off(one.to, one.bytes);
+    round.take_off(one.to, one.size);
     if (one.begun) continue;
     if (!is_overtaken(one.begun.error())) rest(one.file);
     failed.push_back(std::move(one));
@@ -230,9 +234,15 @@ std::vector<Mover::Chosen> Mover::begin_all(std::vector<Chosen> chosen, std::uin
   return failed;
 }
 
-// kBusy: the one that would be chosen has enough to do.
-Result<std::uint32_t> Mover::successor(const InodeAttributes& file, const layout::LayoutMap& map,
-                                       std::uint32_t from, const Round& round) const {
+Mover::Size Mover::size_of(std::uint64_t file, const layout::LayoutMap& map) {
+  const std::uint64_t unit = map.stripe_unit;
+  const std::uint64_t row = unit * map.copies.front().ds_ids.size();
+  const std::uint64_t rows = file / row + (file % row > 0 ? 1 : 0);
+  return {.file = file, .stripe = std::min(file, rows * unit)};
+}
+
+Result<Mover::Successor> Mover::successor(const InodeAttributes& file, const layout::LayoutMap& map,
+                                          std::uint32_t from, const Round& round) const {
   const auto seat = *layout::seat_of(map, from);
   const bool there = std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
     if (copy.state_of(seat.stripe) != CopyState::kCurrent) return false;
@@ -242,11 +252,14 @@ Result<std::uint32_t> Mover::successor(const InodeAttributes& file, const layout
   if (!there) {
     return fail(Errc::kUnreachable, "no data server that is here has a current copy of them");
   }
-  const std::uint64_t whole = file.size / map.copies.front().ds_ids.size();
+  const auto passes = [](const Error& error) {
+    return error == Errc::kBusy || error == Errc::kLayoutTryLater;
+  };
+  const std::uint64_t whole = size_of(file.size, map).stripe;
   auto to = with_room(map, whole, from, round);
-  if (to || to.error() == Errc::kBusy) return to;
+  if (to || passes(to.error())) return to;
   if (const auto any = with_room(map, 0, from, round); !any) {
-    return any.error() == Errc::kBusy ? any : to;
+    return passes(any.error()) ? any : to;
   }
   // Its holes are not copied. Where its bytes are in it is not asked: all may be here.
   const auto allocated = parts_.allocated(file.id, map);
@@ -284,16 +297,18 @@ bool Mover::has_source(const layout::LayoutMap& map, std::uint32_t to, const Rou
   });
 }
 
-Result<std::uint32_t> Mover::with_room(const layout::LayoutMap& map, std::uint64_t bytes,
-                                       std::uint32_t from, const Round& round) const {
-  const auto filling = [&](std::uint32_t ds_id) {
-    return static_cast<unsigned>(round.moves_to(ds_id));
-  };
-  auto to = layout::choose_successor(
-      map, from, round.candidates,
-      {.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes, .under_way = filling});
-  if (to && full(round, *to)) return fail(Errc::kBusy, "enough to do");
-  return to;
+Result<Mover::Successor> Mover::with_room(const layout::LayoutMap& map, std::uint64_t bytes,
+                                          std::uint32_t from, const Round& round) const {
+  layout::SuccessorRules rules{.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes};
+  if (auto any = layout::choose_successor(map, from, round.candidates, rules); !any) {
+    return pass(any);
+  }
+  rules.under_way = [&](std::uint32_t id) { return static_cast<unsigned>(round.moves_to(id)); };
+  rules.coming = [&](std::uint32_t id) { return round.coming_to(id); };
+  const auto to = layout::choose_successor(map, from, round.candidates, rules);
+  if (!to) return fail(Errc::kLayoutTryLater, "others are to take the room that there is");
+  if (full(round, *to)) return fail(Errc::kBusy, "enough to do");
+  return Successor{*to, bytes};
 }
 
 // Of the stripe's current copies those that are gone are excluded first: filling asks all of them.
@@ -316,7 +331,7 @@ Result<std::optional<Move>> Mover::add(const Chosen& chosen, std::uint32_t from,
   if (!begun) return pass(begun);
   spdlog::debug("event=move_begun file={:x} from={} to={}", file, from, to);
   auto move = parts_.names.move_of(file);
-  if (move && *move && (*move)->stage == MoveStage::kLeft) count(from, chosen.bytes);
+  if (move && *move && (*move)->stage == MoveStage::kLeft) count(from, chosen.size.file);
   return move;
 }
 

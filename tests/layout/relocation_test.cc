@@ -117,6 +117,14 @@ TEST_CASE("the successor is up, elsewhere, in another domain, and has room") {
   SuccessorRules busy;
   busy.under_way = [](std::uint32_t id) { return id == 5 ? 1U : 0U; };
   CHECK(choose_successor(map, 1, servers, busy).value() == 4);
+  // What is coming takes room, to the last byte.
+  SuccessorRules filled{.wanted_bytes = 200 << 20};
+  for (const std::uint64_t more : {0, 1}) {
+    filled.coming = [more](std::uint32_t id) { return id == 5 ? (136ULL << 20) + more : 0; };
+    CHECK(choose_successor(map, 1, servers, filled).value() == (more == 0 ? 5 : 4));
+  }
+  filled.coming = [](std::uint32_t) { return UINT64_MAX; };
+  CHECK(choose_successor(map, 1, servers, filled).error() == Errc::kNoSpace);
   servers[3].state = servers[4].state = ServerState::kDraining;
   CHECK(choose_successor(map, 1, servers, {}).error() == Errc::kLayoutUnavailable);
   // Copies that share a domain already may go on doing so.

@@ -393,6 +393,94 @@ TEST_CASE_METHOD(MoverTest, "of large files few are under way") {
   for (const auto& [ds_id, count] : to) CHECK(count <= 3);
 }
 
+TEST_CASE_METHOD(MoverTest, "what is coming takes room: who waits for it holds up nobody") {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const auto put = [this](const std::string& name, std::uint64_t size) {
+    const FileId made = file(kRootFileId, name);
+    layout_of(made, {1});
+    REQUIRE(names->grow_size({.id = made, .end = size}));
+    return made;
+  };
+  const auto has_left = [this](FileId id) { return names->move_of(id)->has_value(); };
+  std::vector<FileId> large;
+  for (int i = 0; i < 6; ++i) large.push_back(put("f" + std::to_string(i), 200 * kMiB));
+  const FileId small = put("small", 30 * kMiB);
+  const auto free = [this](std::uint64_t bytes) {
+    for (auto& [id, server] : known) server.candidate.free_bytes = bytes;
+  };
+  free(limits.reserve_bytes + 230 * kMiB);
+  drain(1);
+  limits.linger = 1h;
+  make();
+  for (int i = 0; i < 3; ++i) mover->turn();
+  std::map<std::uint32_t, int> to;
+  for (const Move& move : *names->moves(0, 100)) ++to[move.to];
+  CHECK(to.size() == 5);
+  CHECK(std::ranges::count_if(large, has_left) == 5);
+  CHECK(has_left(small));
+  CHECK(mover->leaving()[0].stuck.empty());
+  SECTION("they go on in another run") {
+    make();
+    for (int i = 0; i < 3; ++i) mover->turn();
+    CHECK(std::ranges::count_if(large, has_left) == 5);
+  }
+  mend_all();
+  SECTION("now that it is there, there is none left") {
+    free(limits.reserve_bytes + 30 * kMiB);
+    for (int i = 0; i < 3; ++i) mover->turn();
+    CHECK(std::ranges::count_if(large, has_left) == 5);
+    CHECK(mover->leaving()[0].stuck.contains("no other data server that is up has room"));
+  }
+  free(limits.reserve_bytes + 200 * kMiB);
+  for (int i = 0; i < 3; ++i) mover->turn();
+  CHECK(std::ranges::count_if(large, has_left) == 6);
+}
+
+TEST_CASE_METHOD(MoverTest, "a successor in the place of a third copy is filled, too") {
+  std::vector<FileId> files;
+  for (int i = 0; i < 5; ++i) {
+    files.push_back(tripled("f" + std::to_string(i)));
+    REQUIRE(names->grow_size({.id = files.back(), .end = 200U << 20}));
+  }
+  for (auto& [id, server] : known) {
+    server.candidate.free_bytes = limits.reserve_bytes + (300U << 20);
+  }
+  drain(2);
+  const bool few = GENERATE(false, true);
+  if (few) {
+    limits.large_at_once = 1;
+    limits.bytes = 100U << 20;
+  }
+  make();
+  const auto left = [&] {
+    return std::ranges::count_if(
+        files, [&](FileId f) { return !layout::seat_of(**names->layout(f), 2).has_value(); });
+  };
+  const auto turns = [&] {
+    for (int i = 0; i < 5; ++i) {
+      mover->turn();
+      remove_queued();
+    }
+  };
+  turns();
+  CHECK(names->moves(0, 10)->empty());  // they have ended, and nothing has come yet
+  CHECK(left() == (few ? 1 : 3));
+  const auto set_all = [this](Reach reach, layout::ServerState state) {
+    for (const std::uint32_t id : {4U, 5U, 6U}) {
+      known[id].reach = reach;
+      known[id].candidate.state = state;
+    }
+  };
+  set_all(Reach::kGone, layout::ServerState::kDown);
+  turns();
+  set_all(Reach::kHere, layout::ServerState::kUp);
+  turns();
+  CHECK(left() == (few ? 1 : 3));
+  mend_all();
+  turns();
+  CHECK(left() == (few ? 2 : 5));
+}
+
 TEST_CASE_METHOD(MoverTest, "moves of an earlier run go on, however many there are") {
   for (int i = 0; i < 50; ++i) mirrored("f" + std::to_string(i));
   drain(1);

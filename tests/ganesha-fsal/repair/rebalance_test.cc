@@ -107,6 +107,21 @@ TEST_CASE_METHOD(RebalanceTest, "holes of files are not counted") {
   CHECK(mover->moved() == state.objects);
 }
 
+TEST_CASE_METHOD(RebalanceTest, "what a drain brings to the emptier one takes room there") {
+  for (const std::uint32_t id : {4U, 5U, 6U}) known.erase(id);
+  for (int i = 0; i < 10; ++i) sized("f" + std::to_string(i), {1}, 20 * kMi);
+  sized("large", {2}, 800 * kMi);
+  use(1, 900);
+  use(3, 100);
+  drain(2);
+  make();
+  mover->turn();
+  REQUIRE(mover->begin_rebalance(0.05));
+  for (int i = 0; i < 5; ++i) mover->turn();
+  CHECK(mover->rebalance().objects == 1);
+  CHECK(names->moves(0, 100)->size() == 2);
+}
+
 TEST_CASE_METHOD(RebalanceTest, "copies stay in different domains, and none doubles up") {
   std::vector<FileId> files;
   for (int i = 0; i < 20; ++i) {
