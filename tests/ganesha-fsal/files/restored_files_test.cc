@@ -319,6 +319,40 @@ TEST_CASE_METHOD(Restored, "restored: one copy stays, and others are compared wi
   check_clean();
 }
 
+TEST_CASE_METHOD(Restored, "restored: one that was to be repaired at the backup never stays") {
+  policy.copies = 2;
+  const FileId f = put("f", 3 * kUnit);
+  const FileId g = put("g", 3 * kUnit);
+  const bool under_way = GENERATE(false, true);
+  for (const FileId file : {f, g}) {
+    const StaleObject missed{.id = file, .copy = 1, .ds_id = 2, .dirty = {{0, kUnit}}};
+    REQUIRE(names->mark_stale(missed));
+    if (under_way) {
+      const auto stale = names->stale_objects(2, {}, 10);
+      const auto at = std::ranges::find(*stale, file, &StaleObject::id);
+      REQUIRE(names->begin_resync(*at));
+    }
+  }
+  restore();
+  // The repair wrote last, and it is longer.
+  for (const FileId file : {f, g}) servers[1]->hold(file, 4 * kUnit, kMade + kHour);
+  servers[0]->hold(g, kUnit);
+  REQUIRE(server->data().fit(f));
+  CHECK(attributes(f).size == 3 * kUnit);
+  CHECK(server->data().fit(g).error() == Errc::kIo);
+  REQUIRE(server->data().accept_restored(g));
+  for (const FileId file : {f, g}) {
+    const auto map = **names->layout(file);
+    CHECK(map.copies[0].state == layout::CopyState::kCurrent);
+    CHECK(map.copies[1].state != layout::CopyState::kCurrent);
+  }
+  const auto stale = names->stale_objects(2, {}, 10);
+  for (const StaleObject& one : *stale) {
+    CHECK(one.dirty == std::vector{DirtyExtent{0, kMaxFileSize}});
+  }
+  check_clean();
+}
+
 TEST_CASE_METHOD(Restored, "restored: as it is no copy is taken while a longer one may be away") {
   policy.copies = 2;
   const FileId f = put("f", 3 * kUnit);
