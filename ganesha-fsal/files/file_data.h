@@ -441,7 +441,11 @@ class FileData {
   [[nodiscard]] Result<> finish_growth(FileId file, IfAlone others);
   [[nodiscard]] Result<> finish_growth(const Alone& alone, FileId file);
   [[nodiscard]] Result<> grow(const Alone& alone, FileId file, const Namespace::MakeLayout& make);
-  [[nodiscard]] Result<> write_grown(FileId file, const Namespace::GrowthBegun& begun);
+  [[nodiscard]] Result<> write_grown(FileId file, Namespace::GrowthBegun begun);
+  // Whether the servers of all current copies of a stripe are lost, and being removed.
+  [[nodiscard]] bool lost_for_good(const layout::LayoutMap& map);
+  [[nodiscard]] Result<layout::LayoutMap> grow_elsewhere(FileId file,
+                                                         const layout::LayoutMap& before);
 
   // holes.cc
   [[nodiscard]] Result<std::optional<std::uint64_t>> seek_in_objects(FileId file,

@@ -10,10 +10,17 @@
 // Until 3 the bytes in the store are the file's: they are what is read, and nothing changes them or
 // the size. So whatever ends between 1 and 3, the same bytes are written again, here or after a
 // restart. What an earlier run has sent and a data server still has before it is refused first, by
-// the object's epoch.
+// the object's epoch. And when all copies of a part of the objects are at data servers that are
+// lost, and being removed, the file gets other objects, in one transaction: those had nothing yet
+// that is not in the store.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
 #include "ganesha-fsal/files/results.h"
+#include "layout/policy.h"
 #include "rpc/base/log_limit.h"
 
 namespace weft::mds {
@@ -231,7 +238,7 @@ Result<> FileData::grow(const Alone& /*alone*/, FileId file, const Namespace::Ma
   };
   // Before the map can be seen: with it alone, bytes would be looked for at the objects.
   const bool before = note(true);
-  const auto begun = parts_.names.begin_growth(file, make);
+  auto begun = parts_.names.begin_growth(file, make);
   if (!begun) {
     if (!before || begun.error() == Errc::kStale) note(false);
     return failed(begun);
@@ -241,9 +248,10 @@ Result<> FileData::grow(const Alone& /*alone*/, FileId file, const Namespace::Ma
     return {};
   }
   if (!begun->bytes.empty()) {
-    if (auto written = write_grown(file, *begun); !written) {
-      waits_log.warn("event=growth_waits file={:x} bytes={} error=\"{}\"", file,
-                     begun->bytes.size(), written.error().describe());
+    const std::size_t bytes = begun->bytes.size();
+    if (auto written = write_grown(file, std::move(*begun)); !written) {
+      waits_log.warn("event=growth_waits file={:x} bytes={} error=\"{}\"", file, bytes,
+                     written.error().describe());
       return written;
     }
   }
@@ -253,7 +261,45 @@ Result<> FileData::grow(const Alone& /*alone*/, FileId file, const Namespace::Ma
   return {};
 }
 
-Result<> FileData::write_grown(FileId file, const Namespace::GrowthBegun& begun) {
+bool FileData::lost_for_good(const layout::LayoutMap& map) {
+  Registry& registry = parts_.cluster.registry();
+  const auto lost = [&](std::uint32_t ds_id) {
+    if (registry.reach(ds_id) != Reach::kGone) return false;
+    const auto server = registry.find(ds_id);
+    return (!server || server->record.duty == Duty::kRemoving) && registry.lapse(ds_id);
+  };
+  for (std::size_t stripe = 0; stripe < map.copies.front().ds_ids.size(); ++stripe) {
+    const bool left = std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
+      return copy.state_of(stripe) == layout::CopyState::kCurrent && !lost(copy.ds_ids[stripe]);
+    });
+    if (!left) return true;
+  }
+  return false;
+}
+
+// Who led at the objects of before says nothing of the new ones.
+Result<layout::LayoutMap> FileData::grow_elsewhere(FileId file, const layout::LayoutMap& before) {
+  const auto forget_leaders = [&] {
+    const FileTable::Changing record(parts_.files, file);
+    record->mirrors.leads.clear();
+    record->mirrors.renumbered.reset();
+    ++record->mirrors.chosen;
+  };
+  forget_leaders();
+  auto map = parts_.names.grow_elsewhere(
+      file, placer(layout::placement_policy(layout::policy_of(before), before.type)));
+  forget_leaders();
+  if (!map) return failed(map);
+  spdlog::info("event=growth_moved file={:x} generation={}", file, map->object_generation);
+  return map;
+}
+
+Result<> FileData::write_grown(FileId file, Namespace::GrowthBegun begun) {
+  if (lost_for_good(begun.map)) {
+    auto map = grow_elsewhere(file, begun.map);
+    if (!map) return failed(map);
+    begun.map = std::move(*map);
+  }
   if (begun.map.copies.size() == 1) {
     if (const auto down = parts_.cluster.registry().down_of(begun.map); !down.empty()) {
       return fail(Errc::kBusy, fmt::format("data server {} is down", down.front()));

@@ -161,6 +161,32 @@ Result<Namespace::GrowthBegun> Namespace::begin_growth(FileId id, const MakeLayo
   return out;
 }
 
+// The record of who writes it stays: whoever did in an earlier run is fenced at the new objects.
+Result<layout::LayoutMap> Namespace::grow_elsewhere(FileId id, const MakeLayout& make) {
+  layout::LayoutMap out;
+  auto done = change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
+    auto growing = is_growing(tree.transaction(), id);
+    if (!growing) return pass(growing);
+    auto before = tree.layout(id);
+    if (!before) return pass(before);
+    if (!*growing || !*before) return fail(Errc::kNotFound, "the file is not growing");
+    if (auto given_up = tree.give_up_objects(id, **before); !given_up) return given_up;
+    const auto next = [&](const InodeAttributes& file) {
+      auto map = with_room(make)(file);
+      if (!map) return map;
+      map->object_generation = std::max(map->object_generation, (*before)->object_generation + 1);
+      map->object_epoch = (*before)->object_epoch + 1;
+      return map;
+    };
+    auto map = tree.layout_or(id, next);
+    if (!map) return pass(map);
+    out = std::move(*map);
+    return {};
+  });
+  if (!done) return pass(done);
+  return out;
+}
+
 Result<> Namespace::finish_growth(FileId id) {
   return change(locks_.lock({id}), [&](Tree& tree) -> Result<> {
     auto growing = tree.transaction().get(keys::growing(id));

@@ -315,6 +315,9 @@ class Namespace {
     std::string bytes;
   };
   [[nodiscard]] Result<GrowthBegun> begin_growth(FileId id, const MakeLayout& make);
+  // Its objects are given up, whatever they have got, and queued for removal; it gets a map by
+  // `make`, of a new generation, in place of the one there is. kNotFound: it is not growing.
+  [[nodiscard]] Result<layout::LayoutMap> grow_elsewhere(FileId id, const MakeLayout& make);
   // They are there, durably.
   [[nodiscard]] Result<> finish_growth(FileId id);
   // Files that are growing.

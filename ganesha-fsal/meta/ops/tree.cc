@@ -214,6 +214,16 @@ void Tree::put_reverse(std::uint32_t ds_id, FileId id, std::uint32_t generation)
   transaction_.put(keys::reverse(ds_id, id, generation), "");
 }
 
+Result<> Tree::give_up_objects(FileId id, const layout::LayoutMap& map) {
+  if (map.object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
+  changed_maps_.insert_or_assign(id, std::nullopt);
+  transaction_.erase(keys::layout(id));
+  for (const auto& [copy, ds_id] : behind(map)) {
+    if (auto erased = erase_stale(ds_id, id, copy); !erased) return erased;
+  }
+  return queue_removal(id, map.object_generation, holders(map), map.object_epoch + 1);
+}
+
 Result<> Tree::bump_object_epoch(FileId id, layout::LayoutMap& map) {
   if (map.object_epoch == UINT32_MAX) return fail(Errc::kTooLarge, "out of object epochs");
   ++map.object_epoch;

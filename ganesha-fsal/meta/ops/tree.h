@@ -84,6 +84,9 @@ class Tree {
   void put_layout(FileId id, const layout::LayoutMap& map);
   // Only that the data server has an object of it, or is about to.
   void put_reverse(std::uint32_t ds_id, FileId id, std::uint32_t generation);
+  // The file has no map any more, and the objects of it are queued for removal. kTooLarge: no epoch
+  // is left.
+  [[nodiscard]] Result<> give_up_objects(FileId id, const layout::LayoutMap& map);
   // Counts `map`'s epoch up and stores it.
   [[nodiscard]] Result<> bump_object_epoch(FileId id, layout::LayoutMap& map);
   // Walks up to the root.

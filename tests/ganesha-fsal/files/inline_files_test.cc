@@ -312,6 +312,56 @@ TEST_CASE_METHOD(InlineFilesTest, "the size of a file that grows is known withou
 }
 
 TEST_CASE_METHOD(InlineFilesTest,
+                 "a file on its way to one that is lost and removed goes elsewhere") {
+  policy.copies = 1;
+  control[1]->space = {.capacity_bytes = 1U << 30, .free_bytes = 1U << 30, .objects = 0};
+  const auto stripes = GENERATE(std::vector<std::uint32_t>{1}, std::vector<std::uint32_t>{1, 2});
+  const auto data = pattern(600, 1);
+  REQUIRE(write(0, data));
+  REQUIRE(names->begin_growth(f, [&](const InodeAttributes&) {
+    layout::LayoutMap made;
+    made.stripe_unit = policy.stripe_unit;
+    made.copies.push_back({layout::CopyState::kCurrent, 0, stripes});
+    return Result<layout::LayoutMap>(made);
+  }));
+  restart();
+  lose(1);
+  const auto before = map();
+  server->data().catch_up();
+  CHECK(map() == before);  // it may be back
+  REQUIRE(server->cluster().registry().set_duty(1, Duty::kRemoving));
+  later = 1h;  // it has no lease any more
+  SECTION("by itself") {}
+  SECTION("whatever a crash leaves of it") {
+    for (std::uint64_t commits = 0; commits < 6; ++commits) {
+      store.fail_commits(Errc::kIo, commits, 1000);
+      server->data().catch_up();
+      store.fail_commits(Errc::kIo, 0, 0);
+      ServerTest::restart();
+      await_up(2);
+      later = later.load() + 1h;
+      REQUIRE(await_that([&] { return server->mirrors().reach(1) == Reach::kGone; }));
+      CHECK(read(0, 5000) == data);
+    }
+  }
+  REQUIRE(await_that([&] {
+    server->data().catch_up();
+    return !growing();
+  }));
+  CHECK(map().copies[0].ds_ids == std::vector<std::uint32_t>{2});
+  CHECK(map().object_generation > before.object_generation);
+  CHECK(map().object_epoch > before.object_epoch);
+  CHECK(objects(2).object == data);
+  REQUIRE(write(600, data));
+  CHECK(read(0, 5000) == joined(data, data));
+  const auto removals = names->pending_removals(std::nullopt, 10);
+  REQUIRE_FALSE(removals->empty());
+  CHECK(removals->front().object.generation == before.object_generation);
+  CHECK(std::ranges::find(removals->front().ds_ids, 1U) != removals->front().ds_ids.end());
+  check_clean();
+}
+
+TEST_CASE_METHOD(InlineFilesTest,
                  "files that grow do not fill the log while a data server is away") {
   for (int i = 0; i < 200; ++i) {
     f = file(kRootFileId, "f" + std::to_string(i));
