@@ -13,7 +13,9 @@ void FenceBatches::fence(Servers servers, Fences fences, Done done) {
   }
   {
     const MutexLock lock(mutex_);
-    asked_.push_back({std::move(servers), std::move(fences), std::move(done)});
+    const auto [at, fresh] = asked_.try_emplace(std::move(servers));
+    if (fresh) turns_.push_back(at->first);
+    at->second.push_back({std::move(fences), std::move(done)});
     if (running_ >= parts_.at_once) return;
     ++running_;
   }
@@ -23,14 +25,17 @@ void FenceBatches::fence(Servers servers, Fences fences, Done done) {
 // For one that is counted as running.
 void FenceBatches::post_one() {
   if (parts_.post([this] { run(); })) return;
-  std::deque<Asked> refused;
+  std::map<Servers, std::deque<Asked>> refused;
   {
     const MutexLock lock(mutex_);
     --running_;
-    if (running_ == 0) refused.swap(asked_);  // else one that runs goes on with them
+    if (running_ == 0) {  // else one that runs goes on with them
+      refused.swap(asked_);
+      turns_.clear();
+    }
   }
-  for (Asked& one : refused) {
-    one.done(fail(Errc::kBusy, "the metadata server has too much to do"));
+  for (auto& [servers, asked] : refused) {
+    for (Asked& one : asked) one.done(fail(Errc::kBusy, "the metadata server has too much to do"));
   }
 }
 
@@ -47,22 +52,26 @@ void FenceBatches::run() {
   post_one();
 }
 
-// The one that waits longest, and others of the same servers.
+// Of the data servers whose turn it is, as many as a message holds.
 std::optional<FenceBatches::Batch> FenceBatches::take() {
   const MutexLock lock(mutex_);
-  if (asked_.empty()) return std::nullopt;
-  Batch batch{.servers = asked_.front().servers, .fences = {}, .done = {}};
-  std::deque<Asked> others;
-  for (Asked& one : asked_) {
-    if (one.servers != batch.servers ||
-        batch.fences.size() + one.fences.size() > control::kMaxFences) {
-      others.push_back(std::move(one));
-      continue;
-    }
+  if (turns_.empty()) return std::nullopt;
+  Batch batch{.servers = std::move(turns_.front()), .fences = {}, .done = {}};
+  turns_.pop_front();
+  const auto at = asked_.find(batch.servers);
+  std::deque<Asked>& asked = at->second;
+  while (!asked.empty() &&
+         batch.fences.size() + asked.front().fences.size() <= control::kMaxFences) {
+    Asked& one = asked.front();
     batch.fences.insert(batch.fences.end(), one.fences.begin(), one.fences.end());
     batch.done.push_back(std::move(one.done));
+    asked.pop_front();
   }
-  asked_ = std::move(others);
+  if (asked.empty()) {
+    asked_.erase(at);
+  } else {
+    turns_.push_back(batch.servers);
+  }
   return batch;
 }
 

@@ -3,7 +3,8 @@
 // server, however small; moving a million objects takes millions of them.
 //
 // A fence that comes while Parts::at_once batches are being recorded waits for one of these to end,
-// and all that wait for the same data servers are the next batch, up to what a message holds.
+// and all that wait for the same data servers are the next batch, up to what a message holds. Lists
+// of data servers take turns.
 //
 // Threading: fence() from any thread. Parts are called on the threads of `post`, and `done` where
 // `send` completes.
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -47,7 +49,6 @@ class FenceBatches {
 
  private:
   struct Asked {
-    Servers servers;
     Fences fences;
     Done done;
   };
@@ -64,7 +65,9 @@ class FenceBatches {
 
   const Parts parts_;
   Mutex mutex_;
-  std::deque<Asked> asked_ WEFT_GUARDED_BY(mutex_);
+  // Of none of them nothing; in turns_ each of them once.
+  std::map<Servers, std::deque<Asked>> asked_ WEFT_GUARDED_BY(mutex_);
+  std::deque<Servers> turns_ WEFT_GUARDED_BY(mutex_);
   unsigned running_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 

@@ -76,9 +76,10 @@ TEST_CASE("a batch of fences is no longer than a message") {
   b.ask({1}, 0, rpc::control::kMaxFences - 1);
   b.ask({1}, 5000, 2);
   b.ask({1}, 6000);
+  b.ask({2}, 7000);
   b.run();
-  CHECK(b.recorded == std::vector<std::size_t>{rpc::control::kMaxFences, 2});
-  CHECK(b.outcomes.size() == 3);
+  CHECK(b.recorded == std::vector<std::size_t>{rpc::control::kMaxFences - 1, 1, 3});
+  CHECK(b.outcomes.size() == 4);
   b.ask({1}, 0, rpc::control::kMaxFences + 1);
   CHECK(b.outcomes.back().error() == Errc::kInvalid);
   b.ask({1}, 0, 0);
@@ -101,6 +102,7 @@ TEST_CASE("each who asked hears what went wrong with a batch of fences") {
   b.full = true;
   b.ask({1}, 13);
   CHECK(b.outcomes.back().error() == Errc::kBusy);
+  CHECK(b.outcomes.size() == 4);
   b.full = false;
   b.record = {};
   b.ask({1}, 14);
