@@ -92,6 +92,18 @@ std::vector<Recalled> FileGrants::recall(Clock::time_point now, Clock::duration 
   return asked;
 }
 
+// deadline_ stays: nothing is overdue before.
+void FileGrants::waits(ClientId client, std::optional<Access> only, Clock::time_point now,
+                       Clock::duration patience) {
+  for (const Access access : {Access::kRead, Access::kReadWrite}) {
+    if (only && *only != access) continue;
+    const auto it = grants_.find({client, access});
+    if (it == grants_.end() || it->second.state != GrantState::kRecalled) continue;
+    Grant& grant = it->second;
+    grant.deadline = std::min(now + patience, *grant.recalled_at + 2 * patience);
+  }
+}
+
 std::vector<ClientId> FileGrants::overdue(Clock::time_point now) {
   std::vector<ClientId> late;
   auto next = Clock::time_point::max();

@@ -98,6 +98,11 @@ class FileGrants {
   [[nodiscard]] std::vector<Recalled> recall(Clock::time_point now, Clock::duration patience,
                                              std::string_view reason, const RecallWhat& what = {});
 
+  // What was recalled of the client (of one mode, or all) is not asked for yet: it is to be
+  // returned within `patience` from now, at most twice that from when it was recalled.
+  void waits(ClientId client, std::optional<layout::Access> only, Clock::time_point now,
+             Clock::duration patience);
+
   // Clients with a grant whose deadline has passed. They stay until removed.
   [[nodiscard]] std::vector<ClientId> overdue(Clock::time_point now);
   // There is nothing overdue before; nullopt: nothing is recalled.

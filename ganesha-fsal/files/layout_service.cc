@@ -157,6 +157,11 @@ std::size_t LayoutService::recall(FileId file, std::string_view reason, const Re
   return asked.size();
 }
 
+void LayoutService::waits(FileId file, ClientId client, std::optional<layout::Access> only) {
+  FileTable::Changing(files_, file)
+      ->layouts.grants.waits(client, only, now_(), limits_.recall_timeout);
+}
+
 bool LayoutService::returning(FileId file, std::optional<layout::Access> only) const {
   const FileTable::Looking record(files_, file);
   return !record->layouts.fences.empty() || record->layouts.grants.any_recalled(only);
@@ -284,6 +289,7 @@ LayoutCounters LayoutService::counters() const {
           .recalled = recalled_};
 }
 
+// Where recalls wait to be sent it may be a later one's.
 std::optional<Clock::time_point> LayoutService::oldest_recall() const {
   const auto first = files_.first(Due::kRecall);
   if (first == FileState::kNever) return std::nullopt;

@@ -65,7 +65,7 @@ class Fencer {
 };
 
 struct LayoutLimits {
-  Clock::duration recall_timeout = std::chrono::seconds(60);
+  Clock::duration recall_timeout = std::chrono::seconds(60);  // from when the client was asked
   Clock::duration fence_retry = std::chrono::seconds(2);
   std::size_t most = std::size_t{1} << 20;  // layouts out at a time
 };
@@ -130,6 +130,10 @@ class LayoutService {
   // Recalls grants of a file; of all files. Returns how many clients were asked now.
   std::size_t recall(FileId file, std::string_view reason, const RecallWhat& what = {});
   std::size_t recall_all(std::string_view reason);
+  // What was recalled of the client, of one mode or all, is not asked for yet: as long as the
+  // client has not answered others, the protocol's side sends no more. The deadline is that much
+  // later, up to twice recall_timeout after the recall.
+  void waits(FileId file, ClientId client, std::optional<layout::Access> only);
   // Grants of the file, of one mode or all, that were recalled and are not back; or a client that
   // lost its layouts is being fenced.
   [[nodiscard]] bool returning(FileId file, std::optional<layout::Access> only) const;

@@ -151,6 +151,14 @@ nfsstat4 layoutreturn(fsal_obj_handle* obj_hdl, XDR* body, const fsal_layoutretu
   return NFS4_OK;
 }
 
+void layoutrecall_waits(fsal_obj_handle* obj_hdl, const pnfs_segment* segment) {
+  if (op_ctx->clientid == nullptr) return;
+  const auto only = segment->io_mode == LAYOUTIOMODE4_ANY
+                        ? std::nullopt
+                        : std::optional(to_access(segment->io_mode));
+  this_export().server().layouts().waits(of(obj_hdl).file, *op_ctx->clientid, only);
+}
+
 nfsstat4 layoutcommit(fsal_obj_handle* obj_hdl, XDR* /*body*/, const fsal_layoutcommit_arg* arg,
                       fsal_layoutcommit_res* res) {
   const Handle& handle = of(obj_hdl);
@@ -236,6 +244,7 @@ void init_layout_ops(fsal_obj_ops& ops) {
   ops.layouterror = guarded<&layouterror>;
   ops.layoutstats = guarded<&layoutstats>;
   ops.mds_threshold = guarded<&mds_threshold>;
+  ops.layoutrecall_waits = guarded<&layoutrecall_waits>;
 }
 
 void init_layout_export_ops(export_ops& ops) {

@@ -132,6 +132,57 @@ TEST_CASE("a client that does not return is fenced, and the file waits for it") 
   CHECK(f.service.grant(7, 2, Access::kRead));
 }
 
+TEST_CASE("a client has its time from when it is asked, and a recall ends though it never is") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  f.service.recall(7, "moved");
+  f.service.waits(8, 1, std::nullopt);  // of which nobody knows
+  CHECK(f.files.size() == 1);
+  const auto after = [&](int time, std::optional<Access> waiting) {
+    f.now += seconds(time);
+    f.service.tick();
+    f.service.waits(7, 1, waiting);
+  };
+  SECTION("asked") {
+    after(8, std::nullopt);
+    f.now += seconds(9);
+    f.service.tick();
+    CHECK(f.fencer.calls.empty());
+    f.service.dropped(7, 1);
+    f.now += seconds(10);
+    f.service.tick();
+    CHECK(f.fencer.calls.empty());
+  }
+  SECTION("asked, and not returned") {
+    after(8, std::nullopt);
+    f.now += seconds(10);
+    f.service.tick();
+    CHECK(f.fencer.calls.size() == 1);
+  }
+  SECTION("asked for one mode") {
+    after(8, Access::kRead);
+    f.now += seconds(2);
+    f.service.tick();
+    CHECK(f.fencer.calls.size() == 1);
+  }
+  SECTION("never asked") {
+    for (int second = 1; second < 20; ++second) after(1, std::nullopt);
+    CHECK(f.fencer.calls.empty());
+    f.now += seconds(1);
+    f.service.tick();
+    CHECK(f.fencer.calls.size() == 1);
+  }
+  SECTION("not recalled") {
+    f.service.dropped(7, 1);
+    REQUIRE(f.service.grant(7, 1, Access::kRead));
+    after(8, std::nullopt);
+    f.now += seconds(60);
+    f.service.tick();
+    CHECK(f.fencer.calls.empty());
+  }
+}
+
 TEST_CASE("a failed fence is tried again, not forgotten") {
   Fixture f;
   f.service.revoke(7, 1, "lease expired");

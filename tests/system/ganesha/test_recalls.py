@@ -1,9 +1,11 @@
 """What becomes of a recall, by how its client takes it.
 
 These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md. None
-of them needs a patch of its own, but those of patches 0060, 0061, 0066 and 0067.
+of them needs a patch of its own, but those of patches 0060, 0061, 0066, 0067 and
+0081.
 """
 
+import threading
 import time
 
 import pytest
@@ -136,3 +138,24 @@ def test_0067_results_that_nobody_asked_for_are_refused(server, client):
         recalled = client.backchannel.next_recall().stateid
         client.call(put(handle), layout_ops.layoutreturn(recalled))
     healthy(server)
+
+
+def test_0081_who_is_not_asked_within_a_lease_keeps_its_layouts(start):
+    server = start(lease_s=2)
+    client = Client(server.address)
+    answered = threading.Event()
+    client.backchannel.answer = lambda recall: answered.wait(30) and Status.OK
+    for number in range(12):  # more than the backchannel has slots
+        granted(client, b"file%d" % number)
+        assert server.recall(cookie=number) == 0
+    ends = time.monotonic() + 3
+    while time.monotonic() < ends:
+        client.call(ops.putrootfh())  # renews the lease
+        time.sleep(0.2)
+    waited = server.calls("layoutrecall_waits")
+    assert waited and {call["client"] for call in waited} == {client.clientid}
+    assert server.calls("layoutreturn") == []
+    answered.set()
+    recalled = {client.backchannel.next_recall(10).stateid for _ in range(12)}
+    assert len(recalled) == 12 and server.calls("layoutreturn") == []
+    client.close()

@@ -232,6 +232,14 @@ static bool mds_threshold(struct fsal_obj_handle* object, struct fsal_mds_thresh
 }
 #endif
 
+#if FSAL_MAJOR_VERSION >= 1306
+static void layoutrecall_waits(struct fsal_obj_handle* object, const struct pnfs_segment* segment) {
+  (void)object;
+  record("{\"call\": \"layoutrecall_waits\", \"client\": %llu, \"iomode\": %d}", caller(),
+         segment->io_mode);
+}
+#endif
+
 // Reads like an FSAL that knows nothing of READ_PLUS; MEM itself refuses it.
 static void (*mem_read2)(struct fsal_obj_handle*, bool, fsal_async_cb, struct fsal_io_arg*, void*);
 
@@ -629,6 +637,9 @@ static void replace_object_methods(struct fsal_obj_handle* root) {
 #endif
 #if FSAL_MAJOR_VERSION >= 1305
   methods->commit_async = commit_async;
+#endif
+#if FSAL_MAJOR_VERSION >= 1306
+  methods->layoutrecall_waits = layoutrecall_waits;
 #endif
 }
 
