@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
@@ -54,6 +55,37 @@ TEST_CASE("an object that was created is unsynced when no descriptor was left fo
   const auto file = files.open(object, true);
   REQUIRE(file);
   CHECK((*file)->entry_unsynced.load());
+}
+
+// More are open than are to be, for they were in use: about 31 in each of 64 shards.
+TEST_CASE("an open looks at few files for one that can be closed, however many there are") {
+  constexpr std::uint64_t kMany = 2000;
+  const test::TempFolder folder;
+  const auto store =
+      std::move(StoreDirectory::open(folder.path() + "/store", true, system_random()).value());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit enough{.rlim_cur = std::max<rlim_t>(before.rlim_cur, kMany + 500),
+                      .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &enough) == 0);
+  const auto object = [](std::uint64_t fileid) {
+    return layout::ObjectId{.fileid = fileid, .generation = 1};
+  };
+  {
+    ObjectFiles made(store->objects(), 100'000, false, true);
+    for (std::uint64_t id = 1; id <= kMany + 1; ++id) REQUIRE(made.open(object(id), true));
+  }
+  ObjectFiles files(store->objects(), 64, false, true);
+  {
+    std::vector<ObjectFiles::FilePtr> used;
+    for (std::uint64_t id = 1; id <= kMany; ++id) {
+      used.push_back(files.open(object(id), false).value());
+    }
+    CHECK(files.open_count() == kMany);
+  }
+  REQUIRE(files.open(object(kMany + 1), false));
+  CHECK(files.open_count() == kMany + 1 - 16);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 }  // namespace

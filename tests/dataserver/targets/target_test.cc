@@ -92,6 +92,14 @@ TEST_CASE("a direct store reads and writes in lent memory") {
   CHECK(runner.view().past_bytes == 0);
 }
 
+TEST_CASE("each data server of a target may have a connection for each of its threads") {
+  TargetConfig config;
+  config.max_spaces = 3;
+  CHECK(max_connections(config) == 3 * 256);
+  config.max_connections = 5;  // said
+  CHECK(max_connections(config) == 5);
+}
+
 TEST_CASE("on the same machine an address turns into shared memory by itself") {
   const TargetRig rig;
   const auto target = rig.start();

@@ -142,8 +142,10 @@ TEST_CASE_METHOD(NamespaceTest, "objects of many removed files are done with in 
   REQUIRE(removals->size() == kMany);
   REQUIRE(removals->front().ds_ids.size() > 1);
   const auto before = store.commits();
+  const auto syncs = store.syncs();
   REQUIRE(names->finish_removals(*removals));
   CHECK(store.commits() - before <= 32);  // 32 in each, whatever many data servers
+  CHECK(store.syncs() == syncs);
   CHECK(names->pending_removals({}, 10)->empty());
   CHECK(names->objects_of(1, {}, 10)->empty());
   check_clean();

@@ -544,6 +544,22 @@ TEST_CASE("strangers do not fill the log") {
   CHECK(lines_of(log.take(), "left_out=900") >= 2);
 }
 
+TEST_CASE("what a stranger calls itself stays within its quotes in the log") {
+  test::LogLines log;
+  Wire wire;
+  auto op = Wire::exchange_id();
+  std::get<nfs4::ExchangeIdArgs>(op.args).impl =
+      nfs4::ImplId{.domain = "test", .name = "a\"\nerror event=all_is_lost b=\"", .date = {}};
+  CHECK(wire.ask(Wire::list(std::move(op))).status == Status::NFS4_OK);
+  std::vector<std::string> said;
+  for (const std::string& line : log.take()) {
+    CHECK_FALSE(line.starts_with("error"));
+    if (line.contains("event=exchange_id")) said.push_back(line);
+  }
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].ends_with(R"(impl="a\x22\x0aerror event=all_is_lost b=\x22")"));
+}
+
 TEST_CASE("who connects while the server goes down is closed, and goes with it") {
   std::weak_ptr<Channel> gone;
   {
