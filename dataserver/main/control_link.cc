@@ -88,7 +88,7 @@ void ControlLink::use(const HostPort& mds) {
   }
   if (old != nullptr) old->stop();
   transports_ = {};  // no control thread runs now
-  telling_ = false;
+  group_ = {};
   spdlog::info("event=mds_connect address={}:{}", mds.host, mds.port);
   next->start();
 }
@@ -410,7 +410,7 @@ void ControlLink::on_registered(control::Registered answer, Answer<void> done) {
 
 void ControlLink::on_disconnected(const Error& why) {
   transports_ = {};
-  telling_ = false;
+  group_ = {};
   // Once for each reason: this is tried again every second.
   std::string text = why.describe();
   {
@@ -456,16 +456,22 @@ control::Heartbeat ControlLink::heartbeat() {
   return heartbeat;
 }
 
-void ControlLink::tell_transports() {
-  control::TellTransports now{.partners = {}, .targets = parts_.chain.target_transports()};
-  if (duplicator_ != nullptr) now.partners = duplicator_->transports();
-  if (telling_ || now == transports_) return;
-  telling_ = true;
-  call(now, kCallTimeout, [this, now](const Result<>& answer) {
+template <class R>
+void ControlLink::tell(R now, LastTold<R>& told) {
+  if (told.telling || now == told.last) return;
+  told.telling = true;
+  call(now, kCallTimeout, [&told, now](const Result<>& answer) {
     if (!answer && answer.error() == Errc::kNotSupported) return;
-    telling_ = false;
-    if (answer) transports_ = now;
+    told.telling = false;
+    if (answer) told.last = now;
   });
+}
+
+void ControlLink::tell_state() {
+  control::TellTransports transports{.partners = {}, .targets = parts_.chain.target_transports()};
+  if (duplicator_ != nullptr) transports.partners = duplicator_->transports();
+  tell(std::move(transports), transports_);
+  tell(parts_.chain.group_state(), group_);
 }
 
 // What the metadata server itself has sent.

@@ -132,7 +132,7 @@ class ControlLink final : public rpc::control::ClientEvents,
   void on_lease(TimePoint sent, std::chrono::seconds length) override {
     if (length.count() > 0) std::call_once(first_, parts_.on_first_registration);
     parts_.gate.lease().renew(sent, length);
-    tell_transports();
+    tell_state();
   }
 
   // What the metadata server asks.
@@ -180,8 +180,17 @@ class ControlLink final : public rpc::control::ClientEvents,
   // Asks the metadata server.
   template <rpc::peer::Request R>
   void call(const R& request, std::chrono::milliseconds timeout, Answer<typename R::Reply> done);
-  // If they are not what was told, and the metadata server wants to know.
-  void tell_transports();
+  // The control thread's: what was told over this connection; and that nothing is to be told now,
+  // since that is on its way, or the metadata server does not know the request.
+  template <class R>
+  struct LastTold {
+    R last;
+    bool telling = false;
+  };
+  // If it is not what was told, and the metadata server wants to know.
+  template <class R>
+  void tell(R now, LastTold<R>& told);
+  void tell_state();  // how others are reached, and how the parity group is
   // `rolled_back`: as the registration said that was answered.
   [[nodiscard]] Result<> join(const rpc::control::Registered& answer, bool rolled_back);
   [[nodiscard]] Result<> follow(std::uint64_t mds_boot);
@@ -218,10 +227,8 @@ class ControlLink final : public rpc::control::ClientEvents,
   // The control thread's, but for the value: of what was under way when the trouble ended.
   enum class Rest : std::uint8_t { kUnderWay, kOver, kUnknown };
   std::shared_ptr<std::atomic<Rest>> rest_;
-  // The control thread's: what was told over this connection; and that nothing is to be told now,
-  // since that is on its way, or the metadata server does not know the request.
-  rpc::control::TellTransports transports_;
-  bool telling_ = false;
+  LastTold<rpc::control::TellTransports> transports_;
+  LastTold<rpc::control::TellGroup> group_;
   std::string refused_;                 // the worker's: why a registration was not taken, as logged
   std::optional<StoreState> followed_;  // the worker's: the file `mds`, once it was read
   std::atomic<std::uint64_t> joined_{0};  // the metadata server's boot, of the last that was taken

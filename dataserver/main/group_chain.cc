@@ -10,7 +10,6 @@
 #include "dataserver/main/target_told.h"
 #include "dataserver/store/disk.h"
 #include "rpc/base/clock.h"
-#include "rpc/control/group_words.h"
 
 namespace weft::ds {
 namespace {
@@ -107,6 +106,7 @@ void GroupChain::reload(const DsConfig& next) {
   if (parity_ != nullptr) parity_->set_rates(rates_of(next));
 }
 
+// For people. rpc::control::read_group_words() knows what versions without TellGroup say here.
 std::string GroupChain::kind() const {
   if (parity_ == nullptr) return "parity, stopped";
   const ParityView& view = parity_->view();
@@ -126,11 +126,9 @@ std::string GroupChain::kind() const {
       if (!view.scrub.running.load()) return "parity" + given_up + mended;
       return fmt::format("parity, scrubbing {} %{}{}", view.scrub.permille.load() / 10, given_up,
                          mended);
-    case GroupState::kDegraded:
-      return std::string(rpc::control::kGroupDegraded) + given_up + mended;
+    case GroupState::kDegraded: return "parity, degraded" + given_up + mended;
     case GroupState::kRebuilding:
-      return fmt::format("{} {} %{}", rpc::control::kGroupRebuilding,
-                         view.rebuild_permille.load() / 10, given_up);
+      return fmt::format("parity, rebuilding {} %{}", view.rebuild_permille.load() / 10, given_up);
   }
   return "parity";
 }
@@ -181,6 +179,20 @@ rpc::control::GroupScrub GroupChain::scrub_state() const {
           .awaited = view.awaited.load(),
           .may_give_up = view.may_give_up.load() >= 0,
           .given_up = view.given_up.load()};
+}
+
+rpc::control::TellGroup GroupChain::group_state() const {
+  using Told = rpc::control::GroupState;
+  if (parity_ == nullptr) return {};
+  const ParityView& view = parity_->view();
+  switch (view.state.load()) {
+    case GroupState::kStarting: return {.state = Told::kStarting};
+    case GroupState::kWhole: return {.state = Told::kWhole};
+    case GroupState::kDegraded: return {.state = Told::kDegraded};
+    case GroupState::kRebuilding:
+      return {.state = Told::kRebuilding, .rebuilt_permille = view.rebuild_permille.load()};
+  }
+  return {};
 }
 
 Result<> GroupChain::scrub(const rpc::control::Scrub& request) {

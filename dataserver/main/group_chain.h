@@ -45,6 +45,7 @@ class GroupChain final : public StoreChain, private Replacements {
   [[nodiscard]] std::string kind() const override;
   [[nodiscard]] Result<StoreStat> usage() override;
   [[nodiscard]] rpc::control::GroupScrub scrub_state() const override;
+  [[nodiscard]] rpc::control::TellGroup group_state() const override;
   [[nodiscard]] Result<> scrub(const rpc::control::Scrub& request) override;
   [[nodiscard]] Result<> give_up(const rpc::control::GiveUp& request) override;
   [[nodiscard]] const ParityView* parity() const override {

@@ -24,6 +24,7 @@
 #include "dataserver/store/file_store.h"
 #include "dataserver/store/store_directory.h"
 #include "dataserver/targets/target_link.h"
+#include "rpc/control/group_state.h"
 #include "rpc/control/heartbeat.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/target_keys.h"
@@ -55,7 +56,8 @@ class StoreChain {
   // Whether large writes had best come with their bytes still in the kernel (StoreWrite::piped).
   [[nodiscard]] virtual bool takes_pipes() const { return false; }
   // "folder", how the target is reached ("shared memory", "tcp", "rdma", "no target"), or "parity"
-  // and how the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %".
+  // and how the group is: ", starting", ", degraded", ", rebuilding 37 %", ", scrubbing 37 %". For
+  // people: programs go by group_state().
   [[nodiscard]] virtual std::string kind() const = 0;
   // How much room there is. An error, with words for people, while nothing can be read or written:
   // the folder's disk takes nothing, the target does not answer, the group waits for members.
@@ -73,6 +75,7 @@ class StoreChain {
 
   // Of a parity group; kNotSupported without one. kBusy: a scrub goes on. To end none is no error.
   [[nodiscard]] virtual rpc::control::GroupScrub scrub_state() const { return {}; }
+  [[nodiscard]] virtual rpc::control::TellGroup group_state() const { return {}; }
   [[nodiscard]] virtual Result<> scrub(const rpc::control::Scrub& request);
   [[nodiscard]] virtual Result<> give_up(const rpc::control::GiveUp& request);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ganesha-fsal/admin/words.h"
-#include "rpc/control/group_words.h"
 
 namespace weft::mds {
 namespace {
@@ -64,25 +63,6 @@ void repair_problems(const DataServerReport& server, const std::string& name,
   }
 }
 
-// Until it is whole again the group does without one target, and not without two.
-void group_state_problems(const DataServerReport& server, const std::string& name,
-                          std::vector<Problem>& out) {
-  if (server.store.starts_with(rpc::control::kGroupDegraded)) {
-    out.push_back(
-        {"GROUP_DEGRADED",
-         name + " is degraded: a target of its parity group is out, and with another one the group "
-                "stops serving. Start the target, or replace it (weft ds list)."});
-  } else if (server.store.starts_with(rpc::control::kGroupRebuilding)) {
-    const std::string_view rest =
-        std::string_view(server.store).substr(rpc::control::kGroupRebuilding.size());
-    out.push_back(
-        {"GROUP_DEGRADED",
-         fmt::format("{} rebuilds a target of its parity group,{} so far. With another target out "
-                     "the group stops serving. It goes on by itself.",
-                     name, printable(rest.substr(0, rest.find(','))))});
-  }
-}
-
 void data_server_problems(const DataServerReport& server, std::vector<Problem>& out) {
   const std::string name = fmt::format("Data server {} (id {})",
                                        shortened(printable(server.name), kLongestName), server.id);
@@ -136,7 +116,6 @@ void data_server_problems(const DataServerReport& server, std::vector<Problem>& 
                      "server (weft token), or move files to others (weft ds rebalance).",
                      name, human_bytes(server.free_bytes), human_bytes(server.capacity_bytes))});
   }
-  if (here) group_state_problems(server, name, out);
   repair_problems(server, name, out);
 }
 
@@ -206,8 +185,28 @@ std::string targets_of(std::uint32_t awaited) {
   return targets;
 }
 
+// Until it is whole again the group does without one target, and not without two.
+void group_state_problems(const GroupReport& group, const std::string& server,
+                          std::vector<Problem>& out) {
+  using rpc::control::GroupState;
+  if (group.state == GroupState::kDegraded) {
+    out.push_back(
+        {"GROUP_DEGRADED",
+         fmt::format("the parity group of {} is degraded: a target is out, and with another one "
+                     "the group stops serving. Start the target, or replace it (weft ds list)",
+                     server)});
+  } else if (group.state == GroupState::kRebuilding) {
+    out.push_back(
+        {"GROUP_DEGRADED",
+         fmt::format("the parity group of {} rebuilds a target, {} % so far. With another target "
+                     "out the group stops serving. It goes on by itself",
+                     server, group.rebuilt_permille / 10)});
+  }
+}
+
 void group_problems(const GroupReport& group, std::vector<Problem>& out) {
   const std::string server = fmt::format("data server {} ({})", group.server.id, group.server.name);
+  group_state_problems(group, server, out);
   if (group.awaited != 0) {
     const std::string targets = targets_of(group.awaited);
     out.push_back(

@@ -17,6 +17,7 @@
 #include "ganesha-fsal/admin/network_reports.h"
 #include "ganesha-fsal/admin/transport_reports.h"
 #include "rpc/base/error.h"
+#include "rpc/control/group_state.h"
 #include "rpc/xdr/describe.h"
 #include "rpc/xdr/newer.h"
 
@@ -285,6 +286,8 @@ struct GroupReport {
   std::uint32_t awaited = 0;      // targets, a bit each, without which nothing can be served
   bool may_give_up = false;       // it is one, and can be done without, at a price
   std::uint64_t given_up = 0;     // blocks that were that price, until a scrub finds none
+  rpc::control::GroupState state = {};
+  std::uint32_t rebuilt_permille = 0;
 };
 template <class Io>
 void describe(Io& io, GroupReport& r) {
@@ -303,6 +306,9 @@ void describe(Io& io, GroupReport& r) {
   io("awaited", r.awaited);
   io("may_give_up", r.may_give_up);
   io("given_up", r.given_up);
+  using rpc::control::GroupState;
+  io("state", r.state, newer(among(GroupState::kNone, GroupState::kRebuilding)));
+  io("rebuilt_permille", r.rebuilt_permille, newer());
 }
 
 // Copies compared though they should be equal, since the scrub that runs or ran last began.

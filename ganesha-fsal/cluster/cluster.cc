@@ -75,6 +75,10 @@ class Cluster::Impl final : public control::ServerEvents {
     registry_->told(ds_id, std::move(told));
     done(Result<>{});
   }
+  void on_tell_group(std::uint32_t ds_id, control::TellGroup told, Done<void> done) {
+    registry_->told(ds_id, told);
+    done(Result<>{});
+  }
   void on_locate(std::uint32_t ds_id, control::Locate wanted, Done<control::Located> done);
   void on_locate_transports(std::uint32_t ds_id, control::LocateTransports wanted,
                             Done<control::LocatedTransports> done);
@@ -177,6 +181,7 @@ rpc::peer::Table<std::uint32_t> Cluster::Impl::requests() {
   table.on(*this, &Impl::on_locate);
   table.on(*this, &Impl::on_locate_transports);
   table.on(*this, &Impl::on_tell_transports);
+  table.on(*this, &Impl::on_tell_group);
   table.on(*this, &Impl::on_copy_missed);
   return table;
 }

@@ -279,6 +279,7 @@ void Registry::connected(std::uint32_t ds_id) {
   Live& live = live_[ds_id];
   live.connected = true;
   live.transports = {};
+  live.group.reset();
   live.beaten = false;
   live.leased = false;
   live.dead = false;
@@ -291,6 +292,7 @@ void Registry::disconnected(std::uint32_t ds_id) {
   if (in_order_locked(live)) live.lost = options_.now();
   live.connected = false;
   live.transports = {};
+  live.group.reset();
   live.beaten = false;
 }
 
@@ -300,6 +302,12 @@ void Registry::told(std::uint32_t ds_id, control::TellTransports transports) {
   if (found != live_.end() && found->second.connected) {
     found->second.transports = std::move(transports);
   }
+}
+
+void Registry::told(std::uint32_t ds_id, const control::TellGroup& group) {
+  const MutexLock lock(mutex_);
+  const auto found = live_.find(ds_id);
+  if (found != live_.end() && found->second.connected) found->second.group = group;
 }
 
 Registry::Beat Registry::heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat) {
@@ -395,6 +403,8 @@ ServerView Registry::view_of(const ServerRecord& record) const {
   view.version = live.version;
   view.last = live.last;
   view.transports = live.transports;
+  // An older data server, or one that has not told yet.
+  if (live.connected) view.group = live.group.value_or(control::read_group_words(live.last.store));
   return view;
 }
 

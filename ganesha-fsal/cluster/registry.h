@@ -62,6 +62,7 @@
 #include "layout/layout_map.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
+#include "rpc/control/group_state.h"
 #include "rpc/control/heartbeat.h"
 #include "rpc/control/messages.h"
 #include "rpc/control/transports.h"
@@ -119,6 +120,7 @@ struct ServerView {
   std::string version;  // of weft-ds; empty unless seen
   control::Heartbeat last;
   control::TellTransports transports;  // as it told over its connection; empty while it has none
+  control::TellGroup group;            // likewise, or as its last heartbeat has it
   std::string refused;  // why a process that asks to be this data server is not accepted
 };
 
@@ -164,6 +166,7 @@ class Registry {
   [[nodiscard]] Beat heartbeat(std::uint32_t ds_id, const control::Heartbeat& beat);
   // How the data server reaches others now.
   void told(std::uint32_t ds_id, control::TellTransports transports);
+  void told(std::uint32_t ds_id, const control::TellGroup& group);
   // The data server has every fence recorded before this was looked up for that connection: its
   // heartbeats are answered with a lease from now on.
   void caught_up(std::uint32_t ds_id, std::uint64_t connection);
@@ -276,6 +279,7 @@ class Registry {
     std::optional<Clock::time_point> answered;  // with a lease, the last time
     control::Heartbeat last;
     control::TellTransports transports;
+    std::optional<control::TellGroup> group;
     std::uint64_t served = 0;  // bytes a second that clients moved, between the last two
   };
 

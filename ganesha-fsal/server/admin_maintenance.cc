@@ -157,7 +157,9 @@ GroupReport group_report(const ServerView& view) {
           .ended_s_ago = group.ended_s_ago,
           .awaited = group.awaited,
           .may_give_up = group.may_give_up,
-          .given_up = group.given_up};
+          .given_up = group.given_up,
+          .state = view.group.state,
+          .rebuilt_permille = view.group.rebuilt_permille};
 }
 
 // What is done with one data server.

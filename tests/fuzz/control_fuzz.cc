@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "rpc/control/group_state.h"
 #include "rpc/control/heartbeat.h"
 #include "rpc/control/locate_transports.h"
 #include "rpc/control/messages.h"
@@ -47,7 +48,7 @@ void channel(SecureChannel::Role role, std::span<const std::byte> input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto input = std::as_bytes(std::span(data + 1, size - 1));
-  switch (data[0] % 42) {
+  switch (data[0] % 44) {
     case 0: channel(SecureChannel::Role::kAccepting, input); break;
     case 1: channel(SecureChannel::Role::kConnecting, input); break;
     case 2: (void)decode_message(input, 1); break;
@@ -75,6 +76,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 38: message<TryAddresses>(input); break;
     case 39: message<TriedAddresses>(input); break;
     case 40: message<Unreadable>(input); break;
+    case 41: message<TellGroup>(input); break;
+    case 42: (void)read_group_words({reinterpret_cast<const char*>(data), size}); break;
     case 3: message<Register>(input); break;
     case 4: message<Registered>(input); break;
     case 5: message<Heartbeat>(input); break;

@@ -74,6 +74,13 @@ class FakeMds final : public control::ServerEvents {
           if (older) return done(fail(Errc::kNotSupported, "an older metadata server"));
           done({});
         });
+    table.on<control::TellGroup>(
+        [this](std::uint32_t, control::TellGroup told, control::Done<void> done) {
+          const std::lock_guard lock(mutex_);
+          group = told;
+          changed_.notify_all();
+          done({});
+        });
     return table;
   }
 
@@ -100,6 +107,7 @@ class FakeMds final : public control::ServerEvents {
   std::vector<control::Fence> fences_at_registration;  // protected by mutex_
   std::optional<control::Heartbeat> last_heartbeat;    // protected by mutex_
   std::vector<control::TellTransports> transports;     // likewise: each time it was told
+  control::TellGroup group;                            // likewise: the last
   std::atomic<bool> older{false};                      // it does not know that request
   std::atomic<std::uint64_t> file_size{0};
   std::atomic<std::uint64_t> reported_end{0};

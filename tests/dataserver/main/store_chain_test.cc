@@ -262,6 +262,38 @@ TEST_CASE("a data server over a parity group goes on without one of its targets"
   CHECK(client.read(handle, 5, 800'000).text == expected);
 }
 
+TEST_CASE("a data server tells how its parity group is, whenever that changes") {
+  using rpc::control::GroupState;
+  ServerRig rig;
+  std::vector<std::unique_ptr<Target>> targets;
+  std::vector<TargetConfig> configs;
+  for (int i = 0; i < 3; ++i) {
+    configs.push_back(TargetOf(rig, false, std::to_string(i)).config);
+    rig.config.parity.push_back({.path = configs.back().socket});
+    targets.push_back(Target::open(configs.back()).value());
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  FakeMds mds(rig.key);
+  const auto server = test::start_registered(rig, mds);
+  const auto hears = [&](GroupState state) {
+    return mds.wait([&] { return mds.group.state == state; });
+  };
+  CHECK(hears(GroupState::kWhole));
+  {
+    const std::lock_guard lock(mds.mutex());
+    mds.group = {};
+  }
+  mds.server().disconnect(FakeMds::kId);
+  CHECK(hears(GroupState::kWhole));  // over another connection nothing was told yet
+  CHECK(targets[1]->stop());
+  targets[1].reset();
+  DsClient client(server->ports().at(0));
+  REQUIRE(client.write(rig.handle(FakeMds::kId), 5, std::string(700'000, 'w')) == Status::NFS4_OK);
+  CHECK(hears(GroupState::kDegraded));
+  targets[1] = Target::open(configs[1]).value();
+  CHECK(hears(GroupState::kWhole));
+}
+
 TEST_CASE("a member of a parity group that was rolled back is not read") {
   ServerRig rig;
   std::vector<std::unique_ptr<TargetOf>> targets;

@@ -36,7 +36,12 @@ SystemReport some_system() {
   status.removals_queued = 77;
   status.repair = {1, 2, 3, 4, 5, 6, 7, 8};
   status.scrub.findings = {{26, 1, 2, 4, 4096, {{0, 4096}}, true, false}};
-  status.scrub.groups = {{.server = {3, "ds3"}, .only_tell = true, .wrong = 4, .given_up = 5}};
+  status.scrub.groups = {{.server = {3, "ds3"},
+                          .only_tell = true,
+                          .wrong = 4,
+                          .given_up = 5,
+                          .state = rpc::control::GroupState::kRebuilding,
+                          .rebuilt_permille = 6}};
   status.rebalance = {true, 5, 6, 0.25, 0.5};
   status.store = {true, "no disk", true, 7, 8, 9, 10, true, 11, 12};
   status.inlined = {1, 2, 3, 4, 5, 6, 7, true};

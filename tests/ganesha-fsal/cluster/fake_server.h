@@ -78,7 +78,7 @@ class FakeServer final : public control::ClientEvents {
   void on_disconnected(const Error&) override {}
   control::Heartbeat heartbeat() override {
     const std::lock_guard lock(mutex);
-    return {.space = space, .trouble = trouble, .state = identity_.state};
+    return {.space = space, .scrub = scrub, .trouble = trouble, .state = identity_.state};
   }
   void on_lease(TimePoint, std::chrono::seconds length) override {
     if (length.count() == 0) return;
@@ -261,6 +261,7 @@ class FakeServer final : public control::ClientEvents {
   std::optional<std::vector<control::AboutTarget>> about_targets;
   std::optional<layout::NetAddress> unreached;  // of those it is to try; none: it is older
   control::Space space;                         // that its heartbeats tell
+  control::GroupScrub scrub;                    // likewise: of its parity group
   std::string trouble;                          // likewise: its store is not there
   std::optional<Errc> fault;                    // of its disk: objects are not changed
   // Truncates wait in held_cuts, for let_go() in whatever order.

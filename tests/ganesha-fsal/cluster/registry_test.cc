@@ -743,3 +743,23 @@ TEST_CASE("what the registry keeps is of its form, and nothing else is") {
   CHECK_FALSE(check_record("W", ""));
   CHECK_FALSE(check_record("", ""));
 }
+
+TEST_CASE("how a parity group is comes from what was told, or else from a heartbeat's words") {
+  Fixture f;
+  const std::uint32_t id = f.add(1);
+  const auto state = [&] { return f.registry->find(id)->group.state; };
+  CHECK(state() == control::GroupState::kNone);
+  control::Heartbeat beat;
+  beat.store = "parity, degraded";
+  (void)f.registry->heartbeat(id, beat);
+  CHECK(state() == control::GroupState::kDegraded);
+  f.registry->told(id, control::TellGroup{control::GroupState::kRebuilding, 20});
+  CHECK(state() == control::GroupState::kRebuilding);
+  (void)f.registry->heartbeat(id, beat);
+  CHECK(state() == control::GroupState::kRebuilding);
+  f.registry->disconnected(id);
+  CHECK(state() == control::GroupState::kNone);
+  f.registry->told(id, control::TellGroup{control::GroupState::kWhole, 0});  // late
+  f.registry->connected(id);
+  CHECK(state() == control::GroupState::kDegraded);
+}

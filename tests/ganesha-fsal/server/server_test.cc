@@ -715,6 +715,25 @@ TEST_CASE_METHOD(Assembled, "server: how a data server reaches others is told wh
   CHECK(report().targets.empty());
 }
 
+TEST_CASE_METHOD(Assembled, "server: how a data server's parity group is comes with its report") {
+  const admin::Table table = make_admin_table(*server);
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->scrub.group = true;
+  }
+  REQUIRE(await<void>([&](control::Done<void> done) {
+    servers[0]->client().call(control::TellGroup{control::GroupState::kRebuilding, 370},
+                              std::chrono::seconds(5), std::move(done));
+  }));
+  std::vector<GroupReport> groups;
+  REQUIRE(await_that([&] {
+    groups = table.ask(admin::GetStatus{}).value().status.scrub.groups;
+    return !groups.empty();
+  }));
+  CHECK(groups[0].state == control::GroupState::kRebuilding);
+  CHECK(groups[0].rebuilt_permille == 370);
+}
+
 TEST_CASE_METHOD(Assembled, "server: what segments do is told of each data server") {
   {
     const std::lock_guard lock(servers[0]->mutex);

@@ -3,6 +3,7 @@
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/control/group_state.h"
 #include "rpc/control/heartbeat.h"
 
 using namespace weft;
@@ -66,6 +67,7 @@ TEST_CASE("every message survives the wire") {
   beat.trouble = "the target does not answer";
   check_round_trip(beat);
   check_round_trip(Lease{60});
+  check_round_trip(TellGroup{GroupState::kRebuilding, 370});
   check_round_trip(QuerySize{object});
   check_round_trip(FileSize{UINT64_MAX});
   check_round_trip(ReportSize{object, 4096, -1});
@@ -133,4 +135,25 @@ TEST_CASE("a fence of an unknown kind is refused") {
 
 TEST_CASE("a uuid reads as people write it") {
   CHECK(to_string(uuid(0)) == "00010203-0405-0607-0809-0a0b0c0d0e0f");
+}
+
+TEST_CASE("what data servers that tell only words say of their parity group is understood") {
+  const auto state = [](std::string_view words) { return read_group_words(words).state; };
+  for (const char* words : {"", "folder", "shared memory", "parityfolder", "parity, stopped"}) {
+    CHECK(read_group_words(words) == TellGroup{});
+  }
+  CHECK(state("parity") == GroupState::kWhole);
+  CHECK(state("parity, scrubbing 40 %, 3 bad blocks mended") == GroupState::kWhole);
+  CHECK(state("parity, 3 blocks given up") == GroupState::kWhole);
+  CHECK(state("parity, starting") == GroupState::kStarting);
+  CHECK(state("parity, waits for target 1: start it; if it is lost for ever, weft ds give-up") ==
+        GroupState::kStarting);
+  CHECK(state("parity, degraded") == GroupState::kDegraded);
+  CHECK(state("parity, degraded, 3 bad blocks mended") == GroupState::kDegraded);
+  CHECK(read_group_words("parity, rebuilding 40 %, 3 blocks given up") ==
+        TellGroup{GroupState::kRebuilding, 400});
+  CHECK(read_group_words("parity, rebuilding") == TellGroup{GroupState::kWhole, 0});
+  CHECK(read_group_words("parity, rebuilding x %") == TellGroup{GroupState::kRebuilding, 0});
+  CHECK(read_group_words("parity, rebuilding 4000000000 %") ==
+        TellGroup{GroupState::kRebuilding, 0});
 }

@@ -2,6 +2,7 @@
 // them: whoever changes one of these changes the protocol (docs/protocol.md).
 #include <catch2/catch_test_macros.hpp>
 
+#include "rpc/control/group_state.h"
 #include "rpc/control/heartbeat.h"
 #include "rpc/control/locate_transports.h"
 #include "rpc/control/messages.h"
@@ -196,6 +197,10 @@ TEST_CASE("the bytes of messages: copies and parity groups") {
   check_bytes(TellTransports{{{7, 1, 2}}, {{"unix:/t", "tcp"}}},
               "00000001000000070000000100000002"
               "0000000100000007756e69783a2f74000000000374637000");
+  check_bytes(TellGroup{GroupState::kRebuilding, 370}, "0000000400000172");
+  xdr::Encoder unknown_state;
+  encode(unknown_state, TellGroup{static_cast<GroupState>(5), 0});
+  CHECK_FALSE(decode<TellGroup>(unknown_state.bytes()));
   check_bytes(
       CopyMissed{kObject, 8, 3, kExtents, true},
       "1122334455667788000000030000000900000008000000030000000200000000000000000000000000001000"
@@ -252,6 +257,7 @@ TEST_CASE("the numbers of requests stay") {
   static_assert(ResyncCancel::kVerb == 25 && Scrub::kVerb == 26 && GiveUp::kVerb == 27);
   static_assert(ListFrom::kVerb == 28 && AllocateShare::kVerb == 29 && Seek::kVerb == 30);
   static_assert(Prefetch::kVerb == 35 && TellTransports::kVerb == 10);
+  static_assert(TellGroup::kVerb == 11);
   static_assert(GetSegments::kVerb == 33 && GetAboutTarget::kVerb == 36);
   static_assert(TryAddresses::kVerb == 37 && GetUnreadable::kVerb == 38);
   static_assert(GetKeys::kVerb == 31 && GetOptions::kVerb == 32 && GetTargetKeys::kVerb == 34);

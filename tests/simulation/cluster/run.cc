@@ -293,9 +293,8 @@ bool Cluster::quiet() {
     std::size_t waiting = 0;
     for (const auto& one : server.cluster().registry().list()) {
       if (!one.connected) ++waiting;
-      for (const char* state : {"starting", "degraded", "rebuilding"}) {  // a parity group
-        if (one.last.store.contains(state)) ++waiting;
-      }
+      using rpc::control::GroupState;
+      if (one.group.state != GroupState::kNone && one.group.state != GroupState::kWhole) ++waiting;
       if (one.record.duty != mds::Duty::kServing) {
         ++waiting;
         static_cast<void>(server.cluster().registry().set_duty(one.record.id, mds::Duty::kServing));

@@ -43,7 +43,6 @@ mds::SystemReport sick() {
   bad.repair_waits = "no room";
   bad.duty = "draining";
   bad.stuck = {{1, "no place"}};
-  bad.store = "parity, degraded";
   bad.trouble = "Input/output error";
   bad.not_accepted = "an older store";
   mds::StatusReport& status = system.status;
@@ -61,7 +60,8 @@ mds::SystemReport sick() {
                           "LEASE_SHORT", "GRACE_SHORT",  "OF_TOMORROW"};
   status.scrub.unlisted = 1;
   status.scrub.findings = {{.mended = true}};
-  status.scrub.groups = {{.lost = 1, .awaited = 1, .given_up = 1}};
+  status.scrub.groups = {
+      {.lost = 1, .awaited = 1, .given_up = 1, .state = rpc::control::GroupState::kDegraded}};
   return system;
 }
 
@@ -88,24 +88,28 @@ TEST_CASE("every problem has a code that is listed, and every code is of a probl
 }
 
 TEST_CASE("a parity group without a target, or with one that is rebuilt, is no healthy one") {
+  using rpc::control::GroupState;
   mds::SystemReport system;
   system.data_servers = {server(1, "", 50)};
-  const auto problem = [&](const std::string& store) {
-    system.data_servers.front().store = store;
+  const auto problem = [&](GroupState state, std::uint32_t rebuilt_permille = 0) {
+    system.status.scrub.groups = {
+        {.server = {1, "ds1"}, .state = state, .rebuilt_permille = rebuilt_permille}};
     const auto found = health(system);
     return found.empty() ? "" : fmt::format("{} {}", found.front().code, found.front().text);
   };
-  CHECK(problem("parity").empty());
-  CHECK(problem("parity, scrubbing 40 %").empty());
-  CHECK(problem("parity, degraded, 3 bad blocks mended")
-            .starts_with("GROUP_DEGRADED Data server ds1 (id 1) is degraded: a target of"));
-  CHECK(problem("parity, rebuilding 40 %, 3 blocks given up")
-            .starts_with("GROUP_DEGRADED Data server ds1 (id 1) rebuilds a target of its parity "
-                         "group, 40 % so far."));
+  CHECK(problem(GroupState::kNone).empty());
+  CHECK(problem(GroupState::kWhole).empty());
+  CHECK(problem(GroupState::kStarting).empty());  // it says itself what it waits for
+  CHECK(problem(GroupState::kDegraded)
+            .starts_with("GROUP_DEGRADED the parity group of data server 1 (ds1) is degraded: a "));
+  CHECK(problem(GroupState::kRebuilding, 405)
+            .starts_with("GROUP_DEGRADED the parity group of data server 1 (ds1) rebuilds a "
+                         "target, 40 % so far. "));
   CHECK_FALSE(is_note("GROUP_DEGRADED"));
-  // What one that is away said last is not what it is now.
-  system.data_servers.front().state = mds::DsState::kDown;
-  CHECK(problem("parity, degraded").starts_with("DS_DOWN "));
+  // What a data server says of its store is for people.
+  system.status.scrub.groups.clear();
+  system.data_servers.front().store = "parity, degraded";
+  CHECK(health(system).empty());
 }
 
 TEST_CASE("of a restored store nobody is told to remove what nothing names") {
