@@ -60,6 +60,9 @@ void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& 
 
 void DsHandler::handle_checked(rpc::Compound& compound, Result<layout::Handle> handle,
                                rpc::OpDone done) {
+  if (handle && !HandleGate::is_clients(*handle) && !compound.client->server) {
+    handle = fail(Errc::kFenced, "it is for servers only");
+  }
   if (!handle) {
     parts_.counters.mine().refused.add();
     spdlog::debug("event=handle_refused client={} why=\"{}\"", compound.client->id,

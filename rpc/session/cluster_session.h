@@ -26,8 +26,8 @@ namespace weft::rpc {
     std::shared_ptr<const peer::Keyring> keys);
 
 // What EXCHANGE_ID has for the implementation's domain: a proof, of the owner and the verifier,
-// that one has the cluster key. It decides no more than which share of places and memory one has;
-// who hears it may use it while that client lives.
+// that one has the cluster key. It decides which share of places and memory one has, and whether
+// handles of servers are taken of one; who hears it may use it while that client lives.
 [[nodiscard]] std::string server_domain(const peer::ClusterKey& key,
                                         std::span<const std::byte> owner, nfs4::Verifier verifier);
 // Whether that is there, under one of the keys.

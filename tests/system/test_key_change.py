@@ -83,12 +83,16 @@ def copy_to(file, text):
 
 
 def status_of(cluster, key, access):
-    """What each data server says of a handle that is sealed with this key."""
+    """What each data server says of a handle that is sealed with this key, to who shows by the
+    same key that it is a server."""
+    def proof(owner, verifier):
+        return handles.server_domain(key, owner, verifier)
+
     def ask(server):
         number = weft(cluster, "ds", "list")
         ds_id = next(one["id"] for one in number if one["name"] == server.name)
         with Client((server.node.address, NFS_PORT), minor=1,
-                    flags=const.EXCHGID_USE_PNFS_DS) as client:
+                    flags=const.EXCHGID_USE_PNFS_DS, domain=proof) as client:
             return client.compound(ops.putfh(handles.seal(key, ds_id, 12345, access))).status
     return {InNamespace(cluster.mds_node, lambda one=server: ask(one)).result()
             for server in cluster.ds}
@@ -152,7 +156,7 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
                0.1)
     assert not status(cluster, new)["may_be_dropped"]
     more_rounds()
-    for access in (handles.READ_WRITE, 7):
+    for access in (handles.READ_WRITE, handles.CONTROL):
         assert status_of(cluster, old_text, access) == {Status.OK}
     for file in reversed(files):
         command("drop", file, old)
@@ -162,7 +166,7 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
     client.signal("enough")
     job.wait(120)
     new_text, = files[0].read_text().splitlines()
-    for access in (handles.READ_WRITE, 7):
+    for access in (handles.READ_WRITE, handles.CONTROL):
         assert status_of(cluster, old_text, access) == {Status.BADHANDLE}
         assert status_of(cluster, new_text, access) == {Status.OK}
     for log in logs_of(cluster).values():

@@ -7,11 +7,13 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "dataserver/main/data_server.h"
 #include "rpc/peer/keys.h"
+#include "rpc/session/cluster_session.h"
 #include "rpc/session/session_client.h"
 #include "rpc/transport/tcp_dialer.h"
 #include "tests/dataserver/temp_folder.h"
@@ -23,12 +25,19 @@ constexpr layout::ObjectId kServedObject{.fileid = 21, .generation = 1, .fsid = 
 // A client with a thread of its own; every call waits for its answer.
 class DsClient {
  public:
-  explicit DsClient(std::uint16_t port, const std::string& owner = "test-client")
+  // With a key it shows that it is a server.
+  explicit DsClient(std::uint16_t port, const std::string& owner = "test-client",
+                    std::optional<rpc::peer::ClusterKey> key = std::nullopt)
       : guard_(context_.get_executor()), thread_([this] { context_.run(); }) {
     rpc::SessionClientOptions options;
     options.owner = owner;
     options.verifier = 1;
     options.flags = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
+    if (key) {
+      options.domain = [key = *key, owner] {
+        return rpc::server_domain(key, std::as_bytes(std::span(owner)), 1);
+      };
+    }
     session_ = std::make_unique<rpc::SessionClient>(
         context_, rpc::tcp_dialer(context_, pool_, "127.0.0.1", port), options);
   }

@@ -92,7 +92,9 @@ TEST_CASE("a data server with a cache reads its target once, until it has restar
   CHECK(of.target->counts().reads == reads);
   // Another data server does not get what is in memory.
   const auto partner = rig.handle(7, 0, layout::Access::kFetch);
-  CHECK(client.read(partner, 98, 10).text == "wwhellowww");
+  CHECK(client.read(partner, 98, 10).status == Status::NFS4ERR_ACCESS);
+  DsClient other(server->ports().at(0), "another server", rig.key);
+  CHECK(other.read(partner, 98, 10).text == "wwhellowww");
   CHECK(of.target->counts().reads == reads + 1);
   // It stops in order, so nothing is lost, and comes back with the same verifier.
   CHECK(of.target->stop());

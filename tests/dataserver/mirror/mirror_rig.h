@@ -13,6 +13,7 @@
 #include "dataserver/nfs/ds_handler.h"
 #include "dataserver/store/disk.h"
 #include "dataserver/store/file_store.h"
+#include "rpc/session/cluster_session.h"
 #include "rpc/session/session_server.h"
 #include "tests/dataserver/io_thread.h"
 #include "tests/dataserver/temp_folder.h"
@@ -201,6 +202,9 @@ struct MirrorRig {
     s.door = std::make_unique<Trapdoor>(*s.handler);
     rpc::SessionServerOptions session;
     session.server_major_id = "server" + std::to_string(id);
+    session.is_server = [this](const rpc::nfs4::ExchangeIdArgs& args) {
+      return rpc::is_server(*keys, args);
+    };
     s.sessions =
         std::make_unique<rpc::SessionServer>(session, *s.door, system_clock(), system_random());
     s.reachable = true;
@@ -208,6 +212,7 @@ struct MirrorRig {
   ds::LinkConfig link_config(std::string owner) {
     ds::LinkConfig link;
     link.owner = std::move(owner);
+    link.keys = keys;
     link.probe_every = probe_every;
     link.look_after = std::chrono::milliseconds(20);
     link.locate_every = locate_every;
@@ -362,7 +367,7 @@ struct MirrorRig {
   bool by_rdma = false;  // what was dialled last had RDMA
   FakeAuthority authority;
   std::map<std::uint32_t, Server> servers;
-  rpc::ClientInfo client{.id = 1};
+  rpc::ClientInfo client{.id = 1, .server = true};
 };
 
 }  // namespace weft::test

@@ -97,6 +97,24 @@ TEST_CASE("a server whose heartbeats are not answered is out of touch before its
   CHECK_FALSE(lease.held());
 }
 
+TEST_CASE("who has not shown that it is a server can do nothing with a server's handle") {
+  HandlerRig rig;
+  rig.client.server = false;
+  for (const auto access : {layout::Access::kFetch, layout::Access::kCompare,
+                            layout::Access::kMirror, layout::Access::kControl}) {
+    INFO(static_cast<int>(access));
+    rig.client.server = true;
+    CHECK(rig.put(rig.handle({.access = access})) == Status::NFS4_OK);
+    rig.client.server = false;
+    CHECK(rig.put(rig.handle({.access = access})) == Status::NFS4ERR_ACCESS);
+    CHECK(rig.read(0, 100).status == Status::NFS4ERR_NOFILEHANDLE);
+  }
+  CHECK(rig.counters.total().refused == 4);
+  for (const auto access : {layout::Access::kRead, layout::Access::kReadWrite}) {
+    CHECK(rig.put(rig.handle({.access = access})) == Status::NFS4_OK);
+  }
+}
+
 TEST_CASE("the metadata server is not asked for the size that it reads by") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle({.access = layout::Access::kControl})) == Status::NFS4_OK);

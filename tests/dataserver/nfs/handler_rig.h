@@ -140,7 +140,7 @@ struct HandlerRig {
   ds::Counters counters{1};
   ManualClock clock;
   std::optional<ds::DsHandler> handler;
-  rpc::ClientInfo client{.id = 1};
+  rpc::ClientInfo client{.id = 1, .server = true};
   rpc::Compound compound;
 };
 

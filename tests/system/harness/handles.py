@@ -8,12 +8,24 @@ import struct
 import subprocess
 
 READ_WRITE = 3
+CONTROL = 7  # the metadata server's own
 KEY_ID = 1
 
 
-def _handle_key(cluster_key: str) -> bytes:
+def _derived(cluster_key: str, label: bytes) -> bytes:
     """Of the 64 hexadecimal digits that are in the key file."""
-    return hmac.digest(bytes.fromhex(cluster_key.strip()), b"weft handle\0", hashlib.sha256)[:16]
+    key = bytes.fromhex(cluster_key.strip())
+    return hmac.digest(key, b"weft " + label + b"\0", hashlib.sha256)
+
+
+def _handle_key(cluster_key: str) -> bytes:
+    return _derived(cluster_key, b"handle")[:16]
+
+
+def server_domain(cluster_key: str, owner: bytes, verifier: bytes) -> bytes:
+    """What EXCHANGE_ID says for the domain to show that it is a server that asks."""
+    proof = hmac.digest(_derived(cluster_key, b"session"), verifier + owner, hashlib.sha256)
+    return b"server.weft." + proof.hex().encode()
 
 
 def seal(cluster_key: str, ds_id: int, fileid: int, access: int = READ_WRITE,

@@ -86,13 +86,14 @@ class Client:
     slots             fore channel slots to ask for
     backchannel       False asks for none
     flags             EXCHANGE_ID flags, say const.EXCHGID_USE_PNFS_DS at a data server
+    domain            domain(owner, verifier): of the implementation, for EXCHANGE_ID
     max_response      bytes of a reply to ask for
     timeout           seconds a call waits before TimeoutError
     """
 
     def __init__(self, address, minor=2, owner=None, verifier=None, uid=USER, gid=USER,
                  slots=16, backchannel=True, flags=0, max_response=1 << 20, timeout=10.0,
-                 reclaim_complete=True):
+                 reclaim_complete=True, domain=None):
         self.address, self.minor = address, minor
         self.owner = owner or b"wire-" + os.urandom(8).hex().encode()
         self.verifier = verifier or os.urandom(8)
@@ -101,7 +102,7 @@ class Client:
         self.connection = self._connect(timeout)
         self.clientid = self.session = None
         try:
-            self._exchange_id(flags)
+            self._exchange_id(flags, domain and domain(self.owner, self.verifier))
             self._create_session(slots, backchannel, max_response)
             if reclaim_complete:
                 self.compound(ops.reclaim_complete())
@@ -118,8 +119,8 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def _exchange_id(self, flags):
-        reply = self.send(ops.exchange_id(self.verifier, self.owner, flags)).check().last
+    def _exchange_id(self, flags, domain):
+        reply = self.send(ops.exchange_id(self.verifier, self.owner, flags, domain)).check().last
         self.clientid, self.server_flags = reply.clientid, reply.flags
         self.create_sequence, self.server_major_id = reply.sequence, reply.major_id
 

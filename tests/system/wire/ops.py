@@ -372,9 +372,14 @@ class ChannelAttributes:
         return value
 
 
-def exchange_id(verifier, owner, flags=0):
-    """clientid, sequence, flags, major_id, scope, implementation (names)"""
-    packer = Packer().fixed(verifier, 8).opaque(owner).uint32(flags).uint32(0).uint32(0)
+def exchange_id(verifier, owner, flags=0, domain=None):
+    """clientid, sequence, flags, major_id, scope, implementation (names); `domain` is that of the
+    client's implementation, if it names one"""
+    packer = Packer().fixed(verifier, 8).opaque(owner).uint32(flags).uint32(0)
+    if domain is None:
+        packer.uint32(0)
+    else:
+        packer.uint32(1).opaque(domain).opaque(b"wire").fixed(b"\0" * 12, 12)
 
     def decode(unpacker):
         value = {"clientid": unpacker.uint64(), "sequence": unpacker.uint32(),
