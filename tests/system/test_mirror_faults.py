@@ -17,6 +17,7 @@ from harness.run import wait_until
 pytestmark = pytest.mark.faults
 
 SECONDS = 10
+LEASE_S = 8
 LIMIT_S = 10
 # 3.5 s or 125 s, as the client ends its session with who was cut off: docs/fail-over.md.
 LIMITS_S = {("flexfiles", "Cut", "reading"): 200}
@@ -72,10 +73,11 @@ print(json.dumps({**longest, "writes": calls, "reads": reads}))
 """
 
 
-def start(run, network, layout, **options):
+def start(run, network, layout, extra=None, **options):
     """Two pairs of data servers, supervised, and a client."""
     cluster = Cluster(run, network, Options(
-        supervise=True, domains=("a", "b"), layout=layout, extra={"Copies": "2"}, **options))
+        supervise=True, domains=("a", "b"), layout=layout,
+        extra={"Copies": "2", **(extra or {})}, **options))
     if not cluster.counted:
         pytest.skip("needs a Weft")
     cluster.client = start_client(run, network)
@@ -181,6 +183,25 @@ def test_one_server_of_a_pair(run, network, layout, kind, phase):
     print(f"{layout}: {kind.__name__} of {fault.server.name} while {phase}: {longest}")
     fault.end()
     assert longest[phase] <= LIMITS_S.get((layout, kind.__name__, phase), LIMIT_S), longest
+    check_after(cluster)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_cut_off_for_longer_than_its_lease(run, network, layout):
+    """It serves no client any more, though clients reach it: they turn to its partner."""
+    cluster = start(run, network, layout, extra={"Data_Server_Lease": str(LEASE_S)})
+    job = cluster.client.start_job(LOAD % {"name": "a", "seconds": LEASE_S + SECONDS})
+    cluster.client.signal("go-a")
+    cluster.client.wait_event("writing-a", 120)
+    fault = Part(cluster)
+    assert not job.done()
+    fault.begin()
+    began = time.monotonic()
+    longest = finish(job)
+    assert time.monotonic() - began > 2 * LEASE_S
+    fault.end()
+    print(f"{layout}: {fault.server.name} cut off: {longest}")
+    assert max(longest["writing"], longest["reading"]) <= LIMIT_S, longest
     check_after(cluster)
 
 
