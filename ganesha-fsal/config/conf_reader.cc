@@ -196,7 +196,10 @@ class Reader {
     } else {
       while (!rest_.empty() && !is_space(rest_.front())) name += take();
     }
-    if (what == "%dir" || what == "%url") return {};
+    if (what == "%dir" || what == "%url") {
+      into.incomplete = true;
+      return {};
+    }
     if (what != "%include") return conf_error(place, fmt::format("'{}' is not known", what));
     const std::string path = name.starts_with('/') ? name : folder_ + "/" + name;
     if (std::ranges::find(seen_, path) != seen_.end()) {
@@ -258,6 +261,14 @@ const ConfStatement* find_statement(const ConfBlock& block, std::string_view nam
   const auto found = std::ranges::find_if(
       block.statements, [name](const ConfStatement& one) { return same_name(one.name, name); });
   return found == block.statements.end() ? nullptr : &*found;
+}
+
+bool is_flag(const ConfStatement& statement, bool on) {
+  if (statement.terms.empty()) return false;
+  const auto is = [&statement](std::string_view word) {
+    return same_name(statement.terms.front().text, word);
+  };
+  return on ? is("true") || is("yes") || is("on") : is("false") || is("no") || is("off");
 }
 
 std::string_view value_of(const ConfBlock& block, std::string_view name) {

@@ -47,6 +47,7 @@ struct ConfBlock {
   ConfPlace place;
   std::vector<ConfStatement> statements;
   std::vector<ConfBlock> blocks;
+  bool incomplete = false;  // of the file itself: %dir or %url brings more
 };
 
 // "FILE:LINE: what".
@@ -59,6 +60,8 @@ struct ConfBlock {
 
 // The first of this name in the block itself; null: there is none.
 [[nodiscard]] const ConfStatement* find_statement(const ConfBlock& block, std::string_view name);
+// It says that something is on, or off, as Ganesha has it.
+[[nodiscard]] bool is_flag(const ConfStatement& statement, bool on);
 // The only value of that; empty: there is none.
 [[nodiscard]] std::string_view value_of(const ConfBlock& block, std::string_view name);
 

@@ -40,14 +40,21 @@ bool is_any_of(std::span<const std::string_view> words, const ConfTerm& term) {
                              [&term](std::string_view word) { return same_name(term.text, word); });
 }
 
-// "-2" where less than 0 is taken, "~0" where any 32 bits are.
+// "-2" where less than 0 is taken; "~0", all bits of 32 or of 64, where not.
 bool is_in_range(const GaneshaKey& key, std::string_view text) {
   const char sign = text.empty() ? ' ' : text.front();
   if (sign == '-' || sign == '~') text.remove_prefix(1);
   const auto number = parse_conf_number(text);
   if (!number) return false;
   if (sign == '-') return key.least < 0 && *number <= std::uint64_t(-key.least);
-  if (sign == '~') return key.least == 0 && key.most == kMost32 && *number <= kMost32;
+  if (sign == '~') {
+    const auto fits = [&key](std::uint64_t bits) {
+      return bits <= key.most && bits >= std::uint64_t(key.least);
+    };
+    if (key.least < 0) return false;
+    return (*number <= kMost32 && fits(~*number & kMost32)) ||
+           (key.most > kMost32 && fits(~*number));
+  }
   return *number <= key.most && (key.least < 0 || *number >= std::uint64_t(key.least));
 }
 
@@ -146,8 +153,10 @@ Result<> check_block(const GaneshaBlock& known, const ConfBlock& block) {
     if (below == nullptr) {
       return conf_error(inner.place, no_block(known, inner));
     }
-    if (auto good = check_block(*below, inner); !good) return good;
-    if (auto good = check_once(*below, block.blocks, inner); !good) return good;
+    const bool empty = inner.statements.empty() && inner.blocks.empty();  // Ganesha passes over it
+    auto good = empty ? Result<>() : check_block(*below, inner);
+    if (good) good = check_once(*below, block.blocks, inner);
+    if (!good) return good;
   }
   return check_required(known, block);
 }

@@ -20,20 +20,32 @@ const ConfStatement* find_in(const ConfBlock& conf, std::string_view block, std:
   return nullptr;
 }
 
-bool has_nfs4(const ConfStatement& protocols) {
-  return std::ranges::any_of(protocols.terms,
-                             [](const ConfTerm& term) { return term.text.ends_with('4'); });
+bool has(const ConfStatement& protocols, char version) {
+  return std::ranges::any_of(
+      protocols.terms, [version](const ConfTerm& term) { return term.text.ends_with(version); });
 }
 
-// By NFSv4, which needs Pseudo. What the EXPORT does not say is as for all of them.
-bool is_for_nfs4(const ConfBlock& exported, const ConfBlock& conf) {
-  const std::array<const ConfStatement*, 4> said{find_statement(exported, "Protocols"),
-                                                 find_in(conf, "EXPORT_DEFAULTS", "Protocols"),
+// What becomes of an EXPORT without Pseudo, which NFSv4 needs.
+enum class WithoutPseudo : std::uint8_t { kServed, kByNfs3, kRefused };
+
+// What the EXPORT does not say is as for all of them. Ganesha serves it by NFSv3 alone where NFSv4
+// is not its own word, and clients mount by Path.
+WithoutPseudo without_pseudo(const ConfBlock& exported, const ConfBlock& conf) {
+  const ConfStatement* const own = find_statement(exported, "Protocols");
+  const ConfStatement* const mounts = find_in(conf, "NFS_CORE_PARAM", "mount_path_pseudo");
+  const bool by_pseudo = mounts != nullptr && is_flag(*mounts, true);
+  if ((own != nullptr && has(*own, '4')) || by_pseudo) return WithoutPseudo::kRefused;
+  const std::array<const ConfStatement*, 4> said{own, find_in(conf, "EXPORT_DEFAULTS", "Protocols"),
                                                  find_in(conf, "NFS_CORE_PARAM", "Protocols"),
                                                  find_in(conf, "NFS_CORE_PARAM", "NFS_Protocols")};
   const auto first = std::ranges::find_if(said, [](const auto* one) { return one != nullptr; });
-  return first == said.end() || has_nfs4(**first);
+  if (first == said.end()) return WithoutPseudo::kByNfs3;  // both, or it is not read here
+  if (!has(**first, '4')) return WithoutPseudo::kServed;
+  return has(**first, '3') ? WithoutPseudo::kByNfs3 : WithoutPseudo::kRefused;
 }
+
+constexpr std::string_view kNoPseudo =
+    "Pseudo is not set, in the EXPORT block: clients do not find it by NFSv4";
 
 Result<> check_paths(const ConfBlock& exported, const ConfBlock& conf) {
   for (const std::string_view name : {"Path", "Pseudo"}) {
@@ -42,9 +54,9 @@ Result<> check_paths(const ConfBlock& exported, const ConfBlock& conf) {
     return conf_error(find_statement(exported, name)->place,
                       fmt::format("{} = {}: must be an absolute path", name, value));
   }
-  if (!value_of(exported, "Pseudo").empty() || !is_for_nfs4(exported, conf)) return {};
-  return conf_error(exported.place,
-                    "Pseudo is not set, in the EXPORT block: clients do not find it by NFSv4");
+  if (!value_of(exported, "Pseudo").empty()) return {};
+  if (without_pseudo(exported, conf) != WithoutPseudo::kRefused) return {};
+  return conf_error(exported.place, kNoPseudo);
 }
 
 // What Ganesha has otherwise for the root of what clients see.
@@ -54,7 +66,7 @@ Result<> check_root(const ConfBlock& exported) {
   const ConfStatement* const protocols = find_statement(exported, "Protocols");
   const bool is_root =
       value_of(exported, "Pseudo").find_first_not_of('/') == std::string_view::npos;
-  if (is_root && protocols != nullptr && has_nfs4(*protocols)) return {};
+  if (is_root && protocols != nullptr && has(*protocols, '4')) return {};
   return conf_error(number->place,
                     "Export_id = 0: only of an EXPORT with Pseudo = \"/\" and Protocols = 4");
 }
@@ -89,6 +101,16 @@ Result<> check_exports(const ConfBlock& conf) {
     if (!has_fsal) return conf_error(block.place, "there is no FSAL block, in the EXPORT block");
   }
   return {};
+}
+
+std::vector<std::string> exports_without_nfs4(const ConfBlock& conf) {
+  std::vector<std::string> found;
+  for (const ConfBlock& block : conf.blocks) {
+    if (!same_name(block.name, "EXPORT") || !value_of(block, "Pseudo").empty()) continue;
+    if (without_pseudo(block, conf) != WithoutPseudo::kByNfs3) continue;
+    found.push_back(conf_error(block.place, kNoPseudo).error().text);
+  }
+  return found;
 }
 
 }  // namespace weft::mds

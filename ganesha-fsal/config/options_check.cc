@@ -329,16 +329,16 @@ Result<> check_none_below(const ConfBlock& block, std::string_view outer) {
   return {};
 }
 
-bool is_flag(const ConfStatement& statement, bool on) {
-  if (statement.terms.empty()) return false;
-  const auto is = [&statement](std::string_view word) {
-    return same_name(statement.terms.front().text, word);
-  };
-  return on ? is("true") || is("yes") || is("on") : is("false") || is("no") || is("off");
+// The block is not here, and other files bring what is not read here. One that is here is the only
+// one.
+bool may_be_elsewhere(const ConfBlock& conf, std::string_view name) {
+  const auto is = [name](const ConfBlock& block) { return same_name(block.name, name); };
+  return conf.incomplete && std::ranges::none_of(conf.blocks, is);
 }
 
 // Ganesha has it on when nothing is said, at a port that the service's user may not have, and ends.
 Result<> check_rquota(const ConfBlock& conf) {
+  if (may_be_elsewhere(conf, "NFS_CORE_PARAM")) return {};
   ConfPlace place = conf.place;
   for (const ConfBlock& block : conf.blocks) {
     if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
@@ -354,8 +354,9 @@ Result<> check_rquota(const ConfBlock& conf) {
 }
 
 // Without it Ganesha ends where it may not mark its threads as those that free memory, which takes
-// a capability that the service does not have.
+// a capability that the service does not have. One that runs is past that.
 Result<> check_io_flusher(const ConfBlock& conf) {
+  if (may_be_elsewhere(conf, "NFS_CORE_PARAM")) return {};
   ConfPlace place = conf.place;
   for (const ConfBlock& block : conf.blocks) {
     if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
@@ -372,6 +373,7 @@ Result<> check_io_flusher(const ConfBlock& conf) {
 
 // Ganesha tells no client of layouts without it.
 Result<> check_pnfs(const ConfBlock& conf) {
+  if (may_be_elsewhere(conf, "NFSv4")) return {};
   for (const ConfBlock& block : conf.blocks) {
     if (!same_name(block.name, "NFSv4")) continue;
     const ConfStatement* const pnfs = find_statement(block, "PNFS_MDS");
@@ -389,7 +391,7 @@ Result<> check_pnfs(const ConfBlock& conf) {
 
 }  // namespace
 
-Result<CheckedConf> check_conf(const ConfBlock& conf) {
+Result<CheckedConf> check_conf(const ConfBlock& conf, Ganesha is) {
   CheckedConf checked;
   for (const ConfBlock& block : conf.blocks) {
     if (same_name(block.name, "WEFT") || is_ours(block)) {
@@ -409,16 +411,19 @@ Result<CheckedConf> check_conf(const ConfBlock& conf) {
   if (auto good = check_exports(conf); !good) return pass(good);
   if (auto good = check_pnfs(conf); !good) return pass(good);
   if (auto good = check_rquota(conf); !good) return pass(good);
-  if (auto good = check_io_flusher(conf); !good) return pass(good);
+  if (is == Ganesha::kToBeStarted) {
+    if (auto good = check_io_flusher(conf); !good) return pass(good);
+  }
   checked.hosts = client_hosts(conf);
   checked.warnings = idle_client_blocks(conf);
+  for (std::string& one : exports_without_nfs4(conf)) checked.warnings.push_back(std::move(one));
   return checked;
 }
 
-Result<CheckedConf> check_conf_file(const std::string& path) {
+Result<CheckedConf> check_conf_file(const std::string& path, Ganesha is) {
   auto conf = read_conf(path);
   if (!conf) return pass(conf);
-  auto checked = check_conf(*conf);
+  auto checked = check_conf(*conf, is);
   if (!checked) return checked;
   for (const ConfStatement& key : checked->keys) {
     if (const auto keys = rpc::peer::load_cluster_keys(key.terms.front().text); !keys) {

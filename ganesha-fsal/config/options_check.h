@@ -10,6 +10,7 @@
 // Threading: pure functions, but check_conf_file(), which reads files and asks the resolver.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -34,11 +35,16 @@ struct CheckedConf {
   std::vector<std::string> warnings;
 };
 
-// Stops at the first error. kInvalid.
-[[nodiscard]] Result<CheckedConf> check_conf(const ConfBlock& conf);
+enum class Ganesha : std::uint8_t { kToBeStarted, kRuns };
+
+// Stops at the first error. kInvalid. What has to be said, but may stand in a file that %dir or
+// %url brings, is not missed.
+[[nodiscard]] Result<CheckedConf> check_conf(const ConfBlock& conf,
+                                             Ganesha is = Ganesha::kToBeStarted);
 // As well whether key files can be used, and names of addresses looked up, which is kUnreachable
 // where nobody knows them now; and kNotFound, kAccess, kIo.
-[[nodiscard]] Result<CheckedConf> check_conf_file(const std::string& path);
+[[nodiscard]] Result<CheckedConf> check_conf_file(const std::string& path,
+                                                  Ganesha is = Ganesha::kToBeStarted);
 
 struct OptionValue {
   std::string_view name;

@@ -153,7 +153,7 @@ Result<FileId> find_root(const Namespace& names, const std::string& path) {
 
 // One line: where in the file it stands, if the file says what is wrong.
 std::string why_not(const Export& exp, const Error& error) {
-  const auto checked = check_conf_file(nfs_config_path);
+  const auto checked = check_conf_file(nfs_config_path, Ganesha::kRuns);
   if (!checked && checked.error() == Errc::kInvalid) return checked.error().text;
   return fmt::format("Export {}, FSAL WEFT: {}", exp.path, error.text);
 }

@@ -89,7 +89,7 @@ bool is_in_the_way(const CheckedConf& conf) {
 bool starting() { return nfs_init_wait_timeout(0) != 0; }
 
 Result<> check_before_start() {
-  auto checked = check_conf_file(nfs_config_path);
+  auto checked = check_conf_file(nfs_config_path, Ganesha::kRuns);
   // What Ganesha could read and we cannot is its own to judge.
   const bool ours =
       !checked && (checked.error() == Errc::kInvalid || checked.error() == Errc::kUnreachable);

@@ -372,7 +372,24 @@ TEST_CASE("who exports by NFSv4 says under which name") {
   const std::string_view none =
       "g.conf:9: Pseudo is not set, in the EXPORT block: clients do not "
       "find it by NFSv4";
-  CHECK(error_of_export("Export_Id = 2; Path = /;") == none);
+  // Ganesha serves it by NFSv3, which it has on by itself.
+  CHECK(error_of_export("Export_Id = 2; Path = /;") == "");
+  const auto warned =
+      check(export_of(kGood) + "EXPORT { Export_Id = 2; Path = /; FSAL { Name = VFS; } }");
+  REQUIRE(warned);
+  REQUIRE(warned->warnings.size() == 1);
+  CHECK(warned->warnings.front() == none);
+  CHECK(error_beside("EXPORT { Export_Id = 2; Path = /; FSAL { Name = VFS; } }\n"
+                     "EXPORT_DEFAULTS { Protocols = 4; }") == none);
+  const std::string by_3 =
+      "EXPORT { Export_Id = 2; Path = /; Protocols = 3; FSAL { Name = VFS; } }";
+  const auto mounts = [&](std::string_view flag) {
+    std::string text = export_of(kGood);
+    text.insert(text.find("Enable_RQUOTA"), fmt::format("mount_path_pseudo = {}; ", flag));
+    return bool(check(text + by_3));
+  };
+  CHECK(mounts("false"));
+  CHECK_FALSE(mounts("true"));
   CHECK(error_of_export("Export_Id = 2; Path = /; Protocols = 3, 4;") == none);
   CHECK(error_of_export("Export_Id = 2; Path = /; Protocols = 3;") == "");
   CHECK(error_beside("EXPORT { Export_Id = 2; Path = /; FSAL { Name = VFS; } }\n"
@@ -458,6 +475,33 @@ TEST_CASE("Ganesha ends where it may not mark its threads, unless it is told to 
   CHECK(of("}") == fmt::format("g.conf:9: {}", why));
   CHECK(of("Allow_Set_Io_Flusher_Fail = no; }") == fmt::format("g.conf:10: {}", why));
   CHECK(of("allow_set_io_flusher_fail = Yes; }") == "");
+  // One that runs was told, or may.
+  const auto conf = parse_conf(alone + "NFS_CORE_PARAM { Enable_RQUOTA = false; }", "g.conf", {});
+  CHECK(check_conf(conf.value(), Ganesha::kRuns));
+}
+
+TEST_CASE("what other files may say is not missed, where the file names some") {
+  const std::string whole = export_of(kGood);
+  const std::string alone = whole.substr(0, whole.find("NFS_CORE"));
+  CHECK_FALSE(check(alone));
+  CHECK(check(alone + "%dir /etc/weft/conf.d\n"));
+  CHECK(check(alone + "%url \"rados://pool/conf\"\n"));
+  // A block that is here is nowhere else.
+  CHECK_FALSE(check(alone + "%dir /etc/weft/conf.d\nNFSv4 { }\n"));
+  CHECK_FALSE(check(alone + "%dir /etc/weft/conf.d\nNFS_CORE_PARAM { }\n"));
+}
+
+TEST_CASE("Ganesha passes over a block in a block that says nothing") {
+  CHECK(error_beside(other("CLIENT { }")) == "");
+  CHECK(error_beside("LOG { FACILITY { } }") == "");
+  CHECK(error_beside(other("CLIENT { Access_Type = RW; }"))
+            .ends_with("Clients is not set, in the CLIENT block"));
+}
+
+TEST_CASE("all bits are a number to Ganesha") {
+  CHECK(error_beside(other("MaxOffsetRead = ~0;")) == "");
+  CHECK(error_beside("NFSv4 { Lease_Lifetime = ~0; }") != "");
+  CHECK(error_beside("MDCACHE { Entries_HWMark = ~0x100000000; }") != "");
 }
 
 TEST_CASE("FSAL WEFT stands in an EXPORT only") {
