@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "rpc/base/assert.h"
+#include "rpc/session/cluster_session.h"
 
 namespace weft::rpc {
 namespace {
@@ -64,6 +65,11 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
   const bool server = options_.is_server && options_.is_server(args);
+  // With a key that is not known here yet. As a client it would stay one for as long as its session
+  // lives, and handles of servers would be refused.
+  if (options_.is_server && !server && claims_to_be_server(args)) {
+    return std::unexpected(Status::NFS4ERR_DELAY);
+  }
   // What it sent by one transport is not to be carried out once it has come anew by the other.
   by_rdma = by_rdma && !server;
   std::string owner = indexed(args.owner, by_rdma);

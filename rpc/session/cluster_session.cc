@@ -52,8 +52,12 @@ std::string server_domain(const peer::ClusterKey& key, std::span<const std::byte
   return domain;
 }
 
+bool claims_to_be_server(const nfs4::ExchangeIdArgs& args) {
+  return args.impl && args.impl->domain.starts_with(kDomain);
+}
+
 bool is_server(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args) {
-  if (!args.impl || !args.impl->domain.starts_with(kDomain)) return false;
+  if (!claims_to_be_server(args)) return false;
   return std::ranges::any_of(keys.now().cluster, [&args](const peer::ClusterKey& key) {
     return same_text(args.impl->domain, server_domain(key, args.owner, args.verifier));
   });

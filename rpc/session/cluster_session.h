@@ -33,6 +33,9 @@ namespace weft::rpc {
 // Whether that is there, under one of the keys.
 [[nodiscard]] bool is_server(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args);
 
+// Whether it is claimed to be: by who may have a key that is not known here yet.
+[[nodiscard]] bool claims_to_be_server(const nfs4::ExchangeIdArgs& args);
+
 // Tries one dialer after the other until one connects. Precondition: there is one.
 [[nodiscard]] Dial dial_in_turn(std::vector<Dial> dials);
 // TCP to the first of the addresses that answers. context and pool outlive every channel made.

@@ -336,6 +336,25 @@ TEST_CASE("servers have places of their own, and who is none does not end what t
   CHECK(t.table.find(session->session) == nullptr);
 }
 
+TEST_CASE("who claims to be a server, by a key that is not known, is to come again") {
+  auto options = Table::defaults();
+  bool shows = false;
+  options.is_server = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
+  Table t(options);
+  nfs4::ExchangeIdArgs args;
+  args.owner = {std::byte{'a'}};
+  args.verifier = 1;
+  args.impl = nfs4::ImplId{.domain = "server.weft.0123", .name = "weft", .date = {}};
+  CHECK(t.table.exchange_id(args, "sys:0", {}).error() == Status::NFS4ERR_DELAY);
+  CHECK(t.table.clients() == 0);
+  shows = true;  // the key has come
+  const auto partner = t.table.exchange_id(args, "sys:0", {});
+  REQUIRE(partner);
+  const auto session = t.create(partner->client_id, partner->sequence);
+  REQUIRE(session);
+  CHECK(t.table.find(session->session)->client().info.server);
+}
+
 TEST_CASE("who takes a server's name does not keep the server out") {
   auto options = Table::defaults();
   bool shows = false;
