@@ -141,7 +141,7 @@ std::size_t Bypass::size() const {
 // --- Reading -------------------------------------------------------------------------------------
 
 Bypass::AtHand<ReadResult> Bypass::read(const layout::ObjectId& object, std::uint64_t offset,
-                                        std::uint32_t count) {
+                                        std::uint32_t count, bool to_memory) {
   if (most_in_shard_ == 0) return {};
   const Descriptor file = find(object);
   if (file == nullptr) return {.result = {}, .welcome = true};
@@ -154,7 +154,7 @@ Bypass::AtHand<ReadResult> Bypass::read(const layout::ObjectId& object, std::uin
   AtHand<ReadResult> out{.result = ReadResult{.payload = {}, .object_end = *end}};
   if (offset >= *end || count == 0) return out;
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(count, *end - offset));
-  if (size >= kZeroCopyFrom) {
+  if (!to_memory && size >= kZeroCopyFrom) {
     if (!is_resident(fd, offset, size)) return {};
     out.result->payload.append(FileRange{file, offset, size});
     return out;

@@ -55,7 +55,7 @@ class Bypass {
   };
   // Answers from the page cache if it can, as Store::read().
   [[nodiscard]] AtHand<ReadResult> read(const layout::ObjectId& object, std::uint64_t offset,
-                                        std::uint32_t count);
+                                        std::uint32_t count, bool to_memory = false);
   // As Store::write(), unstable, if it can. Without a result the bytes are as they were.
   [[nodiscard]] AtHand<Result<WriteResult>> write(const layout::ObjectId& object,
                                                   std::uint64_t offset,

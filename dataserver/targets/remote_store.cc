@@ -284,7 +284,8 @@ void RemoteStore::read(StoreRead what, Done<ReadResult> done) {
                         .size = std::min<std::uint64_t>(what.count, kMaxTargetIo),
                         .uncached = what.uncached};
   if (!what.uncached) {
-    auto at_hand = bypass_.read(object, what.offset, static_cast<std::uint32_t>(request.size));
+    auto at_hand =
+        bypass_.read(object, what.offset, static_cast<std::uint32_t>(request.size), what.to_memory);
     if (at_hand.result) {
       view_.past_bytes.fetch_add(at_hand.result->payload.size(), std::memory_order_relaxed);
       return done(std::move(*at_hand.result));

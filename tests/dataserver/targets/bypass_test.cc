@@ -92,6 +92,10 @@ TEST_CASE("much of an object goes out as a range of its file, little as a copy")
   };
   CHECK(is_range(kMuch));
   CHECK_FALSE(is_range(kZeroCopyFrom - 1));
+  const auto copied = bypass.read(kObject, 0, kMuch, true);
+  REQUIRE(copied.result);
+  CHECK(copied.result->payload.size() == kZeroCopyFrom);
+  CHECK(std::holds_alternative<Buffer>(copied.result->payload.pieces().front()));
 }
 
 // Of a file's first page. is_resident() may have to try to read, and a kernel without cachestat(2)
