@@ -171,9 +171,9 @@ void Mover::count_filling(Round& round) {
     const auto& [file, to] = one.first;
     const Server* const server = round.find(to);
     if (server == nullptr) return true;
-    if (server->reach == Reach::kGone) return false;  // it gets nothing now
     const auto map = parts_.names.layout(file);
-    if (map && (!*map || !layout::seat_of(**map, to) || is_current(**map, to))) return true;
+    if (map && (!*map || is_current(**map, to) || !has_source(**map, to, round))) return true;
+    if (server->reach == Reach::kGone) return false;  // it gets nothing now
     round.add(to, one.second);
     return false;
   });

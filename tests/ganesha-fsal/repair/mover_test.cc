@@ -481,6 +481,28 @@ TEST_CASE_METHOD(MoverTest, "a successor in the place of a third copy is filled,
   CHECK(left() == (few ? 2 : 5));
 }
 
+TEST_CASE_METHOD(MoverTest, "a successor that can be filled from nowhere holds up nobody") {
+  const FileId large = tripled("large");
+  REQUIRE(names->grow_size({.id = large, .end = 200U << 20}));
+  drain(2);
+  limits.large_at_once = 1;
+  limits.bytes = 100U << 20;
+  make();
+  mover->turn();
+  REQUIRE_FALSE(layout::seat_of(**names->layout(large), 2));
+  const FileId other = file(kRootFileId, "other");
+  layout_of(other, {2});
+  mover->turn();
+  CHECK_FALSE(names->move_of(other)->has_value());
+  for (const std::uint32_t id : {1U, 3U}) {
+    known[id].reach = Reach::kGone;
+    known[id].duty = Duty::kRemoving;
+    known[id].candidate.state = layout::ServerState::kDown;
+  }
+  for (int i = 0; i < 3; ++i) mover->turn();
+  CHECK(names->move_of(other)->has_value());
+}
+
 TEST_CASE_METHOD(MoverTest, "moves of an earlier run go on, however many there are") {
   for (int i = 0; i < 50; ++i) mirrored("f" + std::to_string(i));
   drain(1);
