@@ -204,6 +204,22 @@ void group_state_problems(const GroupReport& group, const std::string& server,
   }
 }
 
+// A metadata server of before has only the words for people.
+void group_words_problems(const SystemReport& system, std::vector<Problem>& out) {
+  for (const DataServerReport& server : system.data_servers) {
+    if (server.state != DsState::kUp && server.state != DsState::kSuspect) continue;
+    const bool told =
+        std::ranges::any_of(system.status.scrub.groups, [&server](const GroupReport& group) {
+          return group.server.id == server.id && group.state != rpc::control::GroupState::kNone;
+        });
+    if (told) continue;
+    const auto said = rpc::control::read_group_words(server.store);
+    group_state_problems({.state = said.state, .rebuilt_permille = said.rebuilt_permille},
+                         fmt::format("data server {} ({})", server.id, printable(server.name)),
+                         out);
+  }
+}
+
 void group_problems(const GroupReport& group, std::vector<Problem>& out) {
   const std::string server = fmt::format("data server {} ({})", group.server.id, group.server.name);
   group_state_problems(group, server, out);
@@ -329,6 +345,7 @@ std::vector<Problem> health(const SystemReport& system) {
   layout_error_problems(status, out);
   refused_problems(system, out);
   store_problems(status.store, out);
+  group_words_problems(system, out);
   scrub_problems(status.scrub, out);
   stray_problems(status, out);
   restored_problems(status, out);

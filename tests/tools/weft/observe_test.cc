@@ -106,10 +106,14 @@ TEST_CASE("a parity group without a target, or with one that is rebuilt, is no h
             .starts_with("GROUP_DEGRADED the parity group of data server 1 (ds1) rebuilds a "
                          "target, 40 % so far. "));
   CHECK_FALSE(is_note("GROUP_DEGRADED"));
-  // What a data server says of its store is for people.
-  system.status.scrub.groups.clear();
+  // A metadata server of before has no state: what a data server says for people is all there is.
   system.data_servers.front().store = "parity, degraded";
-  CHECK(health(system).empty());
+  CHECK(problem(GroupState::kWhole).empty());
+  const std::string degraded = problem(GroupState::kNone);
+  CHECK(degraded.starts_with("GROUP_DEGRADED the parity group of data server 1 (ds1) is"));
+  system.status.scrub.groups.clear();
+  REQUIRE(health(system).size() == 1);
+  CHECK(health(system).front().code == "GROUP_DEGRADED");
 }
 
 TEST_CASE("of a restored store nobody is told to remove what nothing names") {
