@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr int kDutyTries = 300;  // a second each: longer than any fault
+
 // Most faults are short, since time costs; some last longer than any lease.
 void outlast() {
   const std::uint64_t most = choose(4) == 0 ? 20'000 : 2'500;
@@ -314,16 +316,19 @@ bool Faults::drain_fault() {
   const Taken taken(*this, {{Part::kDuty, ds_id, 0}});
   if (!taken) return false;
   trace("data server id " + std::to_string(ds_id) + " is drained");
-  if (!set_duty(ds_id, mds::Duty::kDraining)) return true;
+  const bool told = set_duty(ds_id, mds::Duty::kDraining);  // or it may have been told
   ++drains_;
-  const std::uint64_t faults = choose(3);
+  const std::uint64_t faults = told ? choose(3) : 0;
   for (std::uint64_t i = 0; i <= faults; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(choose(10'000)));
     if (i < faults) fault();
   }
+  // The metadata server may be down: other faults of it end.
+  for (int tries = 0; tries < kDutyTries && !set_duty(ds_id, mds::Duty::kServing); ++tries) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
   --drains_;
   trace("data server id " + std::to_string(ds_id) + " serves again");
-  static_cast<void>(set_duty(ds_id, mds::Duty::kServing));  // or quiet() does
   return true;
 }
 

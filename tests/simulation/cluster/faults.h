@@ -1,7 +1,7 @@
 // What goes wrong in a run: programs are killed, machines lose power, stand still or are cut off,
 // disks are slow, full, stuck or failing, leases are lost, data servers are drained. In half of the
-// seeds one fault comes after the other; in the others two or three threads make them, so that
-// faults of all kinds overlap, at one machine too.
+// seeds one fault comes after the other, but for those while a data server is drained; in the
+// others two or three threads make them, so that faults of all kinds overlap, at one machine too.
 //
 // A fault takes what it changes (a machine's program, disk, network or duty, a link) and gives it
 // back once it has undone that: no other fault undoes it before. Nothing here destroys what a disk
