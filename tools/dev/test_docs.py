@@ -61,17 +61,24 @@ def test_options_have_the_ranges_of_the_manual():
     assert keys["server.log_level"] == ["trace, debug, info, warn, error, off", "info"]
 
 
-def test_the_page_on_upgrades_has_the_versions_of_the_sources():
+def test_upgrades_and_the_newest_changes_have_the_versions_of_the_sources():
     said = docs.read("docs/upgrading.md")
+    newest = " ".join(docs.read("debian/changelog").split("\n -- ")[0].split())
+    assert newest.startswith(
+        "weft (" + re.search(r"project\(weft VERSION (\S+) ", docs.read("CMakeLists.txt"))[1] + ")")
     for protocol, file, *names in [
             ("control", "rpc/peer/secure_channel.h", r"kVersions\{\.least", "kVersion"),
             ("target", "dataserver/targets/messages.h", "least", "most"),
             ("admin", "ganesha-fsal/admin/protocol.h", "kLeastVersion", "kVersion")]:
         least, most = (int(re.search(rf"\b{name} = (\d+)", docs.read(file))[1])
                        for name in names)
-        older = " and ".join(str(version) for version in range(most - 1, least - 1, -1))
+        versions = [str(version) for version in range(most - 1, least - 1, -1)]
+        older = " and ".join(versions)
         assert re.search(rf"{protocol} protocol (?:of this version is )?number {most}, "
                          rf"and it speaks {older}\b", said), protocol
+        if protocol != "admin":
+            assert (f"{protocol} protocol is number {most}, and speaks "
+                    f"{', '.join(versions[:-1])} and {versions[-1]}") in newest, protocol
 
 
 def test_every_code_of_health_is_in_the_manual_page_and_has_something_to_do():
