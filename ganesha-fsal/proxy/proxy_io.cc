@@ -44,8 +44,9 @@ ProxyIo::Impl::Impl(Config config, Registry& registry, BufferPool& pool)
       pool_(pool),
       sessions_(std::make_shared<ServerSessions>(
           config_.owner, config_.keys, registry, pool,
-          config_.is_gone ? config_.is_gone : by_registry(registry), config_.rdma, config_.clock)),
-      verifier_(system_random().u64()),
+          config_.is_gone ? config_.is_gone : by_registry(registry), config_.rdma, config_.clock,
+          config_.random)),
+      verifier_(config_.random.u64()),
       admission_({.calls = config_.max_calls,
                   .server_bytes = pool.limit_bytes() / 2,
                   .bytes = pool.limit_bytes()}) {

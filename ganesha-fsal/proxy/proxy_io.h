@@ -72,6 +72,7 @@ class ProxyIo {
     std::size_t max_calls = 512;
     bool rdma = false;  // data servers that have it, and are not on this machine, are reached so
     const weft::Clock& clock;
+    weft::Random& random;  // asked while the proxy is made
   };
 
   struct File {

@@ -56,10 +56,10 @@ void ServerSessions::complete(Attempt& attempt, Result<CompoundResult> result) {
 
 ServerSessions::ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
                                Registry& registry, BufferPool& pool, IsGone is_gone, bool rdma,
-                               const weft::Clock& clock)
+                               const weft::Clock& clock, weft::Random& random)
     : owner_(std::move(owner)),
       keys_(std::move(keys)),
-      boot_(system_random().u64()),
+      boot_(random.u64()),
       registry_(registry),
       pool_(pool),
       is_gone_(std::move(is_gone)),

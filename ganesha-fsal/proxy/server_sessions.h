@@ -59,10 +59,10 @@ class ServerSessions : public std::enable_shared_from_this<ServerSessions> {
   // Whether a data server is known to be gone, rather than being restarted. Any thread; at once.
   using IsGone = std::function<bool(std::uint32_t ds_id)>;
 
-  // `keys`: to show data servers who it is (cluster_session.h).
+  // `keys`: to show data servers who it is (cluster_session.h). `random` is asked now only.
   ServerSessions(std::string owner, std::shared_ptr<const rpc::peer::Keyring> keys,
                  Registry& registry, BufferPool& pool, IsGone is_gone, bool rdma,
-                 const weft::Clock& clock);
+                 const weft::Clock& clock, weft::Random& random);
   ServerSessions(const ServerSessions&) = delete;
   ServerSessions& operator=(const ServerSessions&) = delete;
   ~ServerSessions();

@@ -186,7 +186,8 @@ void MetadataServer::make_proxy() {
       .call_timeout = options_.proxy_timeout,
       .is_gone = {},
       .rdma = options_.rdma,
-      .clock = environment_.clock};
+      .clock = environment_.clock,
+      .random = environment_.random};
   proxy_ = std::make_unique<ProxyIo>(std::move(config), cluster_->registry(), *pool_);
 }
 

@@ -47,7 +47,7 @@ struct ProxyFixture {
       file.map.reads = layout::ReadPolicy::kAllCopies;
       file.leads.assign(stripes, 0);
     }
-    ProxyIo::Config config{.clock = system_clock()};
+    ProxyIo::Config config{.clock = system_clock(), .random = system_random()};
     config.owner = "test-mds";
     config.keys = std::make_shared<rpc::peer::Keyring>(kNfsClusterKey);
     config.boot_epoch = kBootEpoch;

@@ -255,7 +255,8 @@ TEST_CASE("beyond the bound nothing is sent to a data server that does not answe
     f.objects(2).silent = true;
   }
   std::atomic<unsigned> ended = 0;
-  const std::size_t most = ProxyIo::Config{.clock = system_clock()}.max_calls;
+  const std::size_t most =
+      ProxyIo::Config{.clock = system_clock(), .random = system_random()}.max_calls;
   for (std::size_t i = 0; i < most; ++i) {
     f.proxy->read(f.file, f.size, kUnit, 100, [&](const auto&) { ++ended; });
   }

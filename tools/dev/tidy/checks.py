@@ -156,8 +156,6 @@ CLOCK_DEBTS = {
     'dataserver/targets/target_server.h': 1,
     'ganesha-fsal/meta/kv/rocks_kv.cc': 1,
     'ganesha-fsal/meta/ops/namespace.cc': 2,
-    'ganesha-fsal/proxy/proxy_io.cc': 1,
-    'ganesha-fsal/proxy/server_sessions.cc': 1,
     'rpc/base/log_limit.h': 1,
     'rpc/base/running_clock.h': 1,
     'rpc/control/client.cc': 1,
