@@ -263,6 +263,12 @@ const ConfStatement* find_statement(const ConfBlock& block, std::string_view nam
   return found == block.statements.end() ? nullptr : &*found;
 }
 
+const ConfBlock* find_block(const ConfBlock& outer, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      outer.blocks, [name](const ConfBlock& one) { return same_name(one.name, name); });
+  return found == outer.blocks.end() ? nullptr : &*found;
+}
+
 bool is_flag(const ConfStatement& statement, bool on) {
   if (statement.terms.empty()) return false;
   const auto is = [&statement](std::string_view word) {

@@ -60,6 +60,8 @@ struct ConfBlock {
 
 // The first of this name in the block itself; null: there is none.
 [[nodiscard]] const ConfStatement* find_statement(const ConfBlock& block, std::string_view name);
+// The first of this name in the block itself, or in the file; null: there is none.
+[[nodiscard]] const ConfBlock* find_block(const ConfBlock& outer, std::string_view name);
 // It says that something is on, or off, as Ganesha has it.
 [[nodiscard]] bool is_flag(const ConfStatement& statement, bool on);
 // The only value of that; empty: there is none.

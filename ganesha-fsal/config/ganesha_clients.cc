@@ -46,11 +46,8 @@ constexpr std::string_view kNobody = "NONE";
 // Of an EXPORT. Ganesha lets nobody in where neither it nor EXPORT_DEFAULTS says who may.
 std::string_view access_of(const ConfBlock& block, const ConfBlock& conf) {
   std::string_view access = value_of(block, kAccessType);
-  for (const ConfBlock& other : conf.blocks) {
-    if (access.empty() && same_name(other.name, "EXPORT_DEFAULTS")) {
-      access = value_of(other, kAccessType);
-    }
-  }
+  const ConfBlock* const defaults = find_block(conf, "EXPORT_DEFAULTS");
+  if (access.empty() && defaults != nullptr) access = value_of(*defaults, kAccessType);
   return access.empty() ? kNobody : access;
 }
 

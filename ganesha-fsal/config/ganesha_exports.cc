@@ -10,14 +10,9 @@
 namespace weft::mds {
 namespace {
 
-// The first that says something, of blocks of this name.
 const ConfStatement* find_in(const ConfBlock& conf, std::string_view block, std::string_view name) {
-  for (const ConfBlock& one : conf.blocks) {
-    if (!same_name(one.name, block)) continue;
-    if (const ConfStatement* const found = find_statement(one, name); found != nullptr)
-      return found;
-  }
-  return nullptr;
+  const ConfBlock* const found = find_block(conf, block);
+  return found == nullptr ? nullptr : find_statement(*found, name);
 }
 
 bool has(const ConfStatement& protocols, char version) {
@@ -96,9 +91,8 @@ Result<> check_exports(const ConfBlock& conf) {
       return conf_error(place, fmt::format("{} = {}: another EXPORT has it, in line {}", name,
                                            value, first->second));
     }
-    const bool has_fsal = std::ranges::any_of(
-        block.blocks, [](const ConfBlock& inner) { return same_name(inner.name, "FSAL"); });
-    if (!has_fsal) return conf_error(block.place, "there is no FSAL block, in the EXPORT block");
+    if (find_block(block, "FSAL") == nullptr)
+      return conf_error(block.place, "there is no FSAL block, in the EXPORT block");
   }
   return {};
 }

@@ -329,64 +329,52 @@ Result<> check_none_below(const ConfBlock& block, std::string_view outer) {
   return {};
 }
 
-// The block is not here, and other files bring what is not read here. One that is here is the only
-// one.
-bool may_be_elsewhere(const ConfBlock& conf, std::string_view name) {
-  const auto is = [name](const ConfBlock& block) { return same_name(block.name, name); };
-  return conf.incomplete && std::ranges::none_of(conf.blocks, is);
-}
-
-// Ganesha has it on when nothing is said, at a port that the service's user may not have, and ends.
-Result<> check_rquota(const ConfBlock& conf) {
-  if (may_be_elsewhere(conf, "NFS_CORE_PARAM")) return {};
-  ConfPlace place = conf.place;
-  for (const ConfBlock& block : conf.blocks) {
-    if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
-    place = block.place;
-    const ConfStatement* const enabled = find_statement(block, "Enable_RQUOTA");
-    if (enabled != nullptr && is_flag(*enabled, false)) return {};
-    if (enabled != nullptr) place = enabled->place;
-    if (find_statement(block, "Rquota_Port") != nullptr) return {};
+// Of NFS_CORE_PARAM, which may stand in a file that is not read here.
+Result<> check_core(const ConfBlock& conf, Ganesha is) {
+  const ConfBlock* const core = find_block(conf, "NFS_CORE_PARAM");
+  if (core == nullptr && conf.incomplete) return {};
+  const auto said = [core](std::string_view name) {
+    return core == nullptr ? nullptr : find_statement(*core, name);
+  };
+  const auto is_not = [&](const ConfStatement* found, const char* what) {
+    const ConfPlace& block = core == nullptr ? conf.place : core->place;
+    return conf_error(found == nullptr ? block : found->place, what);
+  };
+  // Ganesha has it on when nothing is said, and ends.
+  const ConfStatement* const quotas = said("Enable_RQUOTA");
+  const bool off = quotas != nullptr && is_flag(*quotas, false);
+  if (!off && said("Rquota_Port") == nullptr) {
+    return is_not(quotas,
+                  "Enable_RQUOTA = false is not set, in NFS_CORE_PARAM: Ganesha takes port 875 "
+                  "then, which the user weft may not (Rquota_Port sets another)");
   }
-  return conf_error(place,
-                    "Enable_RQUOTA = false is not set, in NFS_CORE_PARAM: Ganesha takes port 875 "
-                    "then, which the user weft may not (Rquota_Port sets another)");
-}
-
-// Without it Ganesha ends where it may not mark its threads as those that free memory, which takes
-// a capability that the service does not have. One that runs is past that.
-Result<> check_io_flusher(const ConfBlock& conf) {
-  if (may_be_elsewhere(conf, "NFS_CORE_PARAM")) return {};
-  ConfPlace place = conf.place;
-  for (const ConfBlock& block : conf.blocks) {
-    if (!same_name(block.name, "NFS_CORE_PARAM")) continue;
-    place = block.place;
-    const ConfStatement* const allowed = find_statement(block, "Allow_Set_Io_Flusher_Fail");
-    if (allowed == nullptr) continue;
-    if (is_flag(*allowed, true)) return {};
-    place = allowed->place;
+  // Ganesha marks its threads as those that free memory, if it may. One that runs is past that.
+  const ConfStatement* const allowed = said("Allow_Set_Io_Flusher_Fail");
+  const bool fails = allowed == nullptr || !is_flag(*allowed, true);
+  if (fails && is == Ganesha::kToBeStarted) {
+    return is_not(allowed,
+                  "Allow_Set_Io_Flusher_Fail = true is not set, in NFS_CORE_PARAM: Ganesha ends "
+                  "then, as the service does not have the capability CAP_SYS_RESOURCE");
   }
-  return conf_error(place,
-                    "Allow_Set_Io_Flusher_Fail = true is not set, in NFS_CORE_PARAM: Ganesha ends "
-                    "then, as the service does not have the capability CAP_SYS_RESOURCE");
+  return {};
 }
 
 // Ganesha tells no client of layouts without it.
 Result<> check_pnfs(const ConfBlock& conf) {
-  if (may_be_elsewhere(conf, "NFSv4")) return {};
-  for (const ConfBlock& block : conf.blocks) {
-    if (!same_name(block.name, "NFSv4")) continue;
-    const ConfStatement* const pnfs = find_statement(block, "PNFS_MDS");
-    if (pnfs == nullptr || pnfs->terms.empty()) {
-      return conf_error(block.place, "PNFS_MDS = true is not set, in the NFSv4 block");
-    }
-    if (is_flag(*pnfs, true)) return {};
-    return conf_error(pnfs->place,
-                      fmt::format("PNFS_MDS = {}: must be true for FSAL WEFT; PNFS = false in its "
-                                  "block is for an export without layouts",
-                                  pnfs->terms.front().text));
+  const ConfBlock* const block = find_block(conf, "NFSv4");
+  if (block == nullptr && conf.incomplete) return {};
+  if (block == nullptr) {
+    return conf_error(conf.place, "PNFS_MDS = true is not set: there is no NFSv4 block");
   }
-  return conf_error(conf.place, "PNFS_MDS = true is not set: there is no NFSv4 block");
+  const ConfStatement* const pnfs = find_statement(*block, "PNFS_MDS");
+  if (pnfs == nullptr || pnfs->terms.empty()) {
+    return conf_error(block->place, "PNFS_MDS = true is not set, in the NFSv4 block");
+  }
+  if (is_flag(*pnfs, true)) return {};
+  return conf_error(pnfs->place,
+                    fmt::format("PNFS_MDS = {}: must be true for FSAL WEFT; PNFS = false in its "
+                                "block is for an export without layouts",
+                                pnfs->terms.front().text));
 }
 
 }  // namespace
@@ -410,10 +398,7 @@ Result<CheckedConf> check_conf(const ConfBlock& conf, Ganesha is) {
   if (checked.exports == 0) return checked;
   if (auto good = check_exports(conf); !good) return pass(good);
   if (auto good = check_pnfs(conf); !good) return pass(good);
-  if (auto good = check_rquota(conf); !good) return pass(good);
-  if (is == Ganesha::kToBeStarted) {
-    if (auto good = check_io_flusher(conf); !good) return pass(good);
-  }
+  if (auto good = check_core(conf, is); !good) return pass(good);
   checked.hosts = client_hosts(conf);
   checked.warnings = idle_client_blocks(conf);
   for (std::string& one : exports_without_nfs4(conf)) checked.warnings.push_back(std::move(one));
