@@ -7,6 +7,9 @@
 //   a client's or another server's, without a lease (lease.h)      kBusy       NFS4ERR_DELAY
 //   a client's that has waited for one in vain (lease_wait.h)      kFenced     NFS4ERR_ACCESS
 //
+// Whose session it comes in is DsHandler's to look at: of who is no server, one that is for servers
+// is answered NFS4ERR_ACCESS.
+//
 // It has stopped serving while its store is not there and the metadata server is told so: clients
 // are to ask for other layouts. Other data servers are to wait, and give this one up.
 //

@@ -37,8 +37,8 @@ struct FileStore::ReadOp {
   PoolShare share = PoolShare::kServers;
   Buffer buffer;          // what is read into: all of the room, or memory of our own
   bool uncached = false;  // what the page cache has and the disk may not is not to be read
+  OwnedFd direct;         // for that: the file, past the page cache
   bool to_memory = false;
-  OwnedFd direct;  // for that: the file, past the page cache
   std::size_t filled = 0;
   std::size_t skip = 0;  // bytes of the buffer before `offset`: direct reads begin at a block
   std::uint64_t object_end = 0;

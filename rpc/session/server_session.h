@@ -21,6 +21,7 @@
 //  4. A slot has takers exactly while its state is kTaken, seen under the mutex.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -44,7 +45,8 @@ struct ServerClient {
   [[nodiscard]] bool renew(std::int64_t now_ns) {
     std::int64_t seen = renewed_ns.load(std::memory_order_relaxed);
     while (seen != kEnded) {
-      if (renewed_ns.compare_exchange_weak(seen, now_ns, std::memory_order_acq_rel)) return true;
+      const std::int64_t latest = std::max(seen, now_ns);
+      if (renewed_ns.compare_exchange_weak(seen, latest, std::memory_order_acq_rel)) return true;
     }
     return false;
   }
