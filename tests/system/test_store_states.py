@@ -108,6 +108,16 @@ def where(request):
     return options
 
 
+def keep_state(cluster, place, old):
+    """Of when the file had "a", in the folder `old`. It has "b" since."""
+    write(cluster, "a")
+    place.stop()
+    copy(place.folder, old)
+    place.start()
+    cluster.wait_up()
+    write(cluster, "b")
+
+
 def mended(cluster, place):
     assert read(cluster) == "b"
     wait_until(lambda: counters.weft(cluster, "status")["stale_objects"] == 0, 60,
@@ -123,12 +133,7 @@ def test_rolled_back_with_another_copy(run, network, where):
     """Its copies are stale before it serves, and are repaired from the others."""
     cluster = make(run, network, 2, copies=2, **where(2))
     place, old = Place(cluster), run.folder / "old"
-    write(cluster, "a")
-    place.stop()
-    copy(place.folder, old)
-    place.start()
-    cluster.wait_up()
-    write(cluster, "b")
+    keep_state(cluster, place, old)
     place.stop()
     place.come_back(old)
     cluster.wait_up()
@@ -144,12 +149,7 @@ def test_a_target_is_rolled_back_beneath_a_data_server_that_serves(run, network)
     """The data server ends, and starts as one whose store was rolled back."""
     cluster = make(run, network, 2, copies=2, store="shm", on_targets=(2,))
     place, old = Place(cluster), run.folder / "old"
-    write(cluster, "a")
-    place.stop()
-    copy(place.folder, old)
-    place.start()
-    cluster.wait_up()
-    write(cluster, "b")
+    keep_state(cluster, place, old)
     place.target.process.stop()
     copy(old, place.folder)
     place.target.process.start()
@@ -166,12 +166,7 @@ def test_rolled_back_with_the_only_copy(run, network, where):
     cluster = make(run, network, 1, copies=1, **where(1))
     place = Place(cluster)
     old, newer = run.folder / "old", run.folder / "newer"
-    write(cluster, "a")
-    place.stop()
-    copy(place.folder, old)
-    place.start()
-    cluster.wait_up()
-    write(cluster, "b")
+    keep_state(cluster, place, old)
     place.kill()
     copy(place.folder, newer)
     place.come_back(old)

@@ -45,11 +45,14 @@ struct Thread {
   std::shared_ptr<PartnerLink> link;
 };
 
-TEST_CASE("once a partner is back, no thread goes on with a session of before") {
+struct TwoThreads {
   test::MirrorRig rig;
   Partners partners;
-  Thread first(rig, partners, "first");
-  Thread second(rig, partners, "second");
+  Thread first{rig, partners, "first"};
+  Thread second{rig, partners, "second"};
+};
+
+TEST_CASE_METHOD(TwoThreads, "once a partner is back, no thread goes on with a session of before") {
   REQUIRE(first.call());
   REQUIRE(second.call());
   rig.kill(kSecond);
@@ -62,11 +65,7 @@ TEST_CASE("once a partner is back, no thread goes on with a session of before") 
   CHECK(first.call());
 }
 
-TEST_CASE("a partner is not away because the metadata server is") {
-  test::MirrorRig rig;
-  Partners partners;
-  Thread first(rig, partners, "first");
-  Thread second(rig, partners, "second");
+TEST_CASE_METHOD(TwoThreads, "a partner is not away because the metadata server is") {
   const auto error = GENERATE(Errc::kUnreachable, Errc::kTimedOut, Errc::kClosed, Errc::kBusy);
   REQUIRE(first.call());
   rig.authority.nowhere = error;
@@ -82,11 +81,9 @@ TEST_CASE("a partner is not away because the metadata server is") {
   CHECK(first.call());
 }
 
-TEST_CASE("a partner of which the metadata server says that it is gone is back when it says so") {
-  test::MirrorRig rig;
-  Partners partners;
-  Thread first(rig, partners, "first");
-  Thread second(rig, partners, "second");
+TEST_CASE_METHOD(
+    TwoThreads,
+    "a partner of which the metadata server says that it is gone is back when it says so") {
   REQUIRE(first.call());
   SECTION("gone") { rig.authority.state = rpc::control::Located::State::kDown; }
   SECTION("unknown") { rig.authority.nowhere = Errc::kNotFound; }
