@@ -563,7 +563,12 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
 Result<> Registry::remove_server(std::uint32_t ds_id) {
   auto turn = await_turn();
   if (!turn) return pass(turn);
-  if (!find(ds_id)) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
+  const auto view = find(ds_id);
+  if (!view) return fail(Errc::kNotFound, "no data server " + std::to_string(ds_id));
+  // Who asks has looked at its files a while ago. One that serves again may have new ones.
+  if (view->record.duty != Duty::kRemoving) {
+    return fail(Errc::kInvalid, "it is not being removed any more");
+  }
   const auto fences = cluster_keys::fences_of(ds_id);
   const bool restored = options_.first_lost > 0 && ds_id >= options_.first_lost;
   auto removed = store_.run([&](Transaction& tx) -> Result<> {

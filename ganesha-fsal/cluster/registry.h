@@ -232,7 +232,8 @@ class Registry {
   // Only a serving one gets new files. kNotFound.
   [[nodiscard]] Result<> set_duty(std::uint32_t ds_id, Duty duty);
   // Forgets a data server that no file and no removal names, and its fences. Its store is refused
-  // from then on, its id never used again. Its connection is the caller's to close. kNotFound.
+  // from then on, its id never used again. Its connection is the caller's to close. kNotFound;
+  // kInvalid: it is not being removed (any more).
   [[nodiscard]] Result<> remove_server(std::uint32_t ds_id);
 
   // --- devices ---

@@ -93,6 +93,7 @@ TEST_CASE(
   REQUIRE(second.get());
   CHECK((*registry)->set_duty(1, Duty::kDraining));
   CHECK((*registry)->device_for(std::vector<std::uint32_t>{1, 2}));
+  CHECK((*registry)->set_duty(2, Duty::kRemoving));
   CHECK((*registry)->remove_server(2));
 }
 
@@ -472,12 +473,22 @@ TEST_CASE("draining is durable, and shown while the server is up") {
   CHECK(f.registry->set_duty(7, Duty::kDraining).error() == Errc::kNotFound);
 }
 
+TEST_CASE("a data server that serves again after all is not forgotten") {
+  Fixture f;
+  f.add(1);
+  REQUIRE(f.registry->set_duty(1, Duty::kRemoving));
+  REQUIRE(f.registry->set_duty(1, Duty::kServing));  // ds undrain, while it was looked through
+  CHECK(f.registry->remove_server(1).error() == Errc::kInvalid);
+  CHECK(f.registry->find(1));
+}
+
 TEST_CASE("a data server that is removed is unknown, and so is its store") {
   Fixture f;
   f.add(1);
   f.add(2);
   REQUIRE(f.registry->add_fences(std::vector<std::uint32_t>{1},
                                  std::vector<control::Fence>{{.object = {5, 1, 7}, .epoch = 2}}));
+  REQUIRE(f.registry->set_duty(1, Duty::kRemoving));
   REQUIRE(f.registry->remove_server(1));
   CHECK_FALSE(f.registry->find(1));
   CHECK(f.registry->list().size() == 1);
