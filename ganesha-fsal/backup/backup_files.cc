@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <pwd.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -327,6 +328,30 @@ Result<> make_store_folder(const std::string& folder, std::optional<Owner> servi
   if (::stat(parent.c_str(), &above) != 0) return fail_errno(errno, "stat " + parent);
   if (auto given = give(folder, {above.st_uid, above.st_gid}); !given) return given;
   return sync_folder(parent);
+}
+
+Result<> give_store(const std::string& folder, std::optional<Owner> service) {
+  if (::geteuid() != 0) return {};
+  struct stat about{};
+  if (::stat(folder.c_str(), &about) != 0) return fail_errno(errno, "stat " + folder);
+  const Owner there{.user = about.st_uid, .group = about.st_gid};
+  const Owner owner = there.user == 0 ? service.value_or(there) : there;
+  if (auto given = give(folder, owner); !given) return given;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    if (entry.path().filename() == "lost+found") continue;
+    if (::lchown(entry.path().c_str(), owner.user, owner.group) != 0) {
+      return fail_errno(errno, "chown " + entry.path().string());
+    }
+  }
+  if (failed) return fail_errno(failed.value(), "read " + folder);
+  return {};
+}
+
+std::optional<Owner> service_user() {
+  const passwd* const user = ::getpwnam("weft");
+  if (user == nullptr) return std::nullopt;
+  return Owner{.user = user->pw_uid, .group = user->pw_gid};
 }
 
 Result<> sync_folder(const std::string& folder) {

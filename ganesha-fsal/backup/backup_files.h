@@ -88,6 +88,11 @@ struct Owner {
 // there. It belongs to the owner of the one that it is in; one that is made here, to `service`, if
 // there is such a user. Who is not root gives nothing away.
 [[nodiscard]] Result<> make_store_folder(const std::string& folder, std::optional<Owner> service);
+// A metadata store that root has written to belongs, folder and files, to the folder's owner; to
+// `service`, if there is such a user, where that is root. Who is not root gives nothing away.
+[[nodiscard]] Result<> give_store(const std::string& folder, std::optional<Owner> service);
+// The user of Weft's services, if it is there.
+[[nodiscard]] std::optional<Owner> service_user();
 
 // Whether every file is as the manifest says. kCorrupt, kNotFound.
 [[nodiscard]] Result<> check_backup(const std::string& folder, const Manifest& manifest);

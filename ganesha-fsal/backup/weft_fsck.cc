@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "ganesha-fsal/backup/backup_files.h"
 #include "ganesha-fsal/cluster/records.h"
 #include "ganesha-fsal/meta/fsck.h"
 #include "ganesha-fsal/meta/kv/rocks_kv.h"
@@ -104,13 +105,20 @@ void print_text(const FsckReport& report) {
   }
 }
 
-int reclaim(const std::string& path) {
+Result<std::size_t> reclaim_orphans(const std::string& path) {
   auto store = open_rocks_kv({.path = path, .create_if_missing = false, .clock = system_clock()});
-  if (!store) return complain(store.error());
+  if (!store) return pass(store);
   auto names = Namespace::open(**store);
-  if (!names) return complain(names.error());
-  auto count = (*names)->reclaim_orphans();
+  if (!names) return pass(names);
+  return (*names)->reclaim_orphans();
+}
+
+int reclaim(const std::string& path) {
+  const auto count = reclaim_orphans(path);
+  // Also of one that failed: it has made files, of whoever runs this.
+  const auto given = backup::give_store(path, backup::service_user());
   if (!count) return complain(count.error());
+  if (!given) return complain(given.error());
   fmt::print(stderr, "removed {} files without names\n", *count);
   return kClean;
 }

@@ -2,7 +2,6 @@
 //
 // Exit status: 0 done, 1 the backup is damaged, 2 nothing could be done.
 #include <fcntl.h>
-#include <pwd.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,13 +60,6 @@ int misused(const std::string& what) {
 
 std::string marker_of(const std::string& folder) { return folder + "/" + mds::kRestoring; }
 
-// The user of Weft's services, if it is there.
-std::optional<backup::Owner> service_user() {
-  const passwd* const user = ::getpwnam("weft");
-  if (user == nullptr) return std::nullopt;
-  return backup::Owner{.user = user->pw_uid, .group = user->pw_gid};
-}
-
 // Leaves the folder with nothing but the mark that it is not a store yet.
 Result<> clear(const std::string& folder) {
   std::error_code failed;
@@ -96,20 +88,6 @@ Result<> clear(const std::string& folder) {
   return backup::sync_folder(folder);
 }
 
-Result<> give_to_owner(const std::string& folder) {
-  struct stat about{};
-  if (::stat(folder.c_str(), &about) != 0) return fail_errno(errno, "stat " + folder);
-  if (::geteuid() != 0) return {};
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(folder, failed)) {
-    if (::lchown(entry.path().c_str(), about.st_uid, about.st_gid) != 0) {
-      return fail_errno(errno, "chown " + entry.path().string());
-    }
-  }
-  if (failed) return fail_errno(failed.value(), "read " + folder);
-  return {};
-}
-
 Result<mds::Prepared> prepare(const std::string& folder, const backup::Manifest& manifest) {
   auto store = mds::open_rocks_kv(
       {.path = folder, .create_if_missing = false, .restoring = true, .clock = system_clock()});
@@ -122,14 +100,14 @@ Result<mds::Prepared> prepare(const std::string& folder, const backup::Manifest&
 
 Result<mds::Prepared> restore(const Arguments& arguments, const backup::Manifest& manifest) {
   const std::string& to = arguments.to;
-  if (auto made = backup::make_store_folder(to, service_user()); !made) return pass(made);
+  if (auto made = backup::make_store_folder(to, backup::service_user()); !made) return pass(made);
   if (auto empty = clear(to); !empty) return pass(empty);
   if (auto copied = backup::copy_store(arguments.backup, manifest, to); !copied) {
     return pass(copied);
   }
   auto prepared = prepare(to, manifest);
   if (!prepared) return prepared;
-  if (auto given = give_to_owner(to); !given) return pass(given);
+  if (auto given = backup::give_store(to, backup::service_user()); !given) return pass(given);
   if (auto synced = backup::sync_folder(to); !synced) return pass(synced);
   if (::unlink(marker_of(to).c_str()) != 0) return fail_errno(errno, "remove " + marker_of(to));
   if (auto synced = backup::sync_folder(to); !synced) return pass(synced);

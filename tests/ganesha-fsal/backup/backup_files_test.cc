@@ -141,6 +141,31 @@ TEST_CASE("a manifest names files of a backup only") {
   CHECK(parse_manifest(write_manifest(later)).error() == Errc::kNotSupported);
 }
 
+TEST_CASE_METHOD(BackupTest, "a store that root wrote to is its folder's owner's", "[restore]") {
+  if (::geteuid() != 0) SKIP("only root gives files away");
+  const std::string folder = temp.path("mds");
+  REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+  write(folder + "/CURRENT", "x");
+  const Owner service{.user = 4321, .group = 1234};
+  const auto owner = [](const std::string& path) {
+    struct stat about{};
+    REQUIRE(::stat(path.c_str(), &about) == 0);
+    return std::pair(about.st_uid, about.st_gid);
+  };
+  const auto all_are = [&](uid_t user, gid_t group) {
+    CHECK(owner(folder) == std::pair(user, group));
+    CHECK(owner(folder + "/CURRENT") == std::pair(user, group));
+  };
+  REQUIRE(give_store(folder, std::nullopt));
+  all_are(0, 0);
+  // A new disk is root's, and no store of a service.
+  REQUIRE(give_store(folder, service));
+  all_are(4321, 1234);
+  REQUIRE(::chown((folder + "/CURRENT").c_str(), 0, 0) == 0);
+  REQUIRE(give_store(folder, Owner{.user = 55, .group = 66}));
+  all_are(4321, 1234);
+}
+
 TEST_CASE_METHOD(BackupTest, "a store's folder is made with the one that it is in", "[restore]") {
   const auto owner = [](const std::string& path) {
     struct stat about{};
