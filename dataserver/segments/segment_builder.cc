@@ -130,8 +130,12 @@ Task<std::optional<SegmentRecord>> SegmentBuilder::gather(const StripGroup& grou
   SegmentRecord record{.number = number, .sum = 0, .strips = {}};
   for (const Strip& strip : group) {
     if (disturbed() || parts_.table.spoiled()) co_return std::nullopt;
+    // Of what the disk has: pages whose write-back failed are clean, and not that.
     auto read = co_await call<Result<ReadResult>>([&](auto done) {
-      parts_.beneath.read(strip.object, strip.index * kStrip, static_cast<std::uint32_t>(kStrip),
+      parts_.beneath.read({.object = strip.object,
+                           .offset = strip.index * kStrip,
+                           .count = static_cast<std::uint32_t>(kStrip),
+                           .uncached = true},
                           std::move(done));
     });
     if (!read && read.error() != Errc::kNotFound) co_return std::nullopt;
@@ -141,7 +145,8 @@ Task<std::optional<SegmentRecord>> SegmentBuilder::gather(const StripGroup& grou
     if (!copy_payload(read->payload, into)) co_return std::nullopt;
     record.strips.push_back({.strip = strip, .bytes = static_cast<std::uint32_t>(size)});
   }
-  if (record.strips.empty()) co_return std::nullopt;
+  // Only strips with bytes count as the segment's size, and the table has all of them in memory.
+  if (record.strips.empty() || 2 * record.strips.size() < group.size()) co_return std::nullopt;
   memory.truncate(record.strips.size() * kStrip);
   record.sum = XXH64(memory.data(), memory.size(), 0);
   co_return record;

@@ -18,8 +18,8 @@ SegmentStrip decode_strip(xdr::Decoder& in) {
   strip.strip.object.fsid = in.u32();
   strip.strip.index = in.u64();
   strip.bytes = in.u32();
-  // What an object can have there (RFC 8881: offsets are 63 bits wide in practice).
-  const bool in_reach = strip.strip.index < (std::uint64_t{1} << 62) / kStrip;
+  // What an object can have there: file systems take offsets of 63 bits.
+  const bool in_reach = strip.strip.index < (std::uint64_t{1} << 63) / kStrip;
   if (strip.bytes == 0 || strip.bytes > kStrip || !in_reach) in.reject();
   return strip;
 }

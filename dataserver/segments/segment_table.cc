@@ -1,6 +1,7 @@
 #include "dataserver/segments/segment_table.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "dataserver/segments/segment_memory.h"
@@ -184,6 +185,7 @@ void SegmentTable::spoil(const layout::ObjectId& object, std::uint64_t first, st
 std::vector<std::uint64_t> SegmentTable::begin_change(const layout::ObjectId& id,
                                                       std::uint64_t begin, std::uint64_t end) {
   std::vector<std::uint64_t> numbers;
+  std::unordered_set<std::uint64_t> seen;  // an object may be in any number of segments
   const std::uint64_t first = first_strip(begin);
   const std::uint64_t last = last_strip(end);
   const MutexLock lock(mutex_);
@@ -194,7 +196,7 @@ std::vector<std::uint64_t> SegmentTable::begin_change(const layout::ObjectId& id
   const auto& strips = known->second.strips;
   for (auto at = strips.lower_bound(first); at != strips.end() && at->first < last; ++at) {
     const SegmentPtr& segment = at->second.segment;
-    if (std::ranges::find(numbers, segment->record.number) != numbers.end()) continue;
+    if (!seen.insert(segment->record.number).second) continue;
     if (!segment->is_doomed) view_.invalidated.fetch_add(1);
     doom(segment);
     numbers.push_back(segment->record.number);

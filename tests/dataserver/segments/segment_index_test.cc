@@ -25,6 +25,12 @@ TEST_CASE("an index reads as it was written") {
   CHECK(decode_segment_index(encode({})).value() == SegmentIndex{});
 }
 
+TEST_CASE("an index has the last strips that an object can have") {
+  auto index = sample();
+  index.segments[0].strips[1].strip.index = (std::uint64_t{1} << 63) / kStrip - 1;
+  CHECK(decode_segment_index(encode(index)).value() == index);
+}
+
 TEST_CASE("an index of which a bit is wrong, or the end is missing, is refused") {
   const auto whole = encode(sample());
   for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {

@@ -125,6 +125,14 @@ TEST_CASE("a group with strips behind an object's end is a segment, too") {
   }
 }
 
+TEST_CASE("a group that is mostly behind an object's end is no segment") {
+  SegmentRig rig;
+  REQUIRE(rig.write(kObject, 0, strips_of(1)).has_value());
+  rig.client_reads_strips(kObject, {0, 4, 8, 12, 16}, 4);
+  rig.idle_second();
+  CHECK(rig.view().segments.load() == 0);
+}
+
 TEST_CASE("an object of a group comes to be, and goes") {
   SegmentRig rig;
   constexpr layout::ObjectId kThird{.fileid = 9, .generation = 1};
@@ -676,6 +684,19 @@ TEST_CASE("a segment is of what is durable") {
   rig.store.lose_unstable();
   rig.restart();
   CHECK(rig.client_reads(kObject, 0) == rig.store.files[kObject].now.substr(0, kStrip));
+}
+
+TEST_CASE("what the disk never got does not live on in a segment") {
+  SegmentRig rig;
+  REQUIRE(rig.write(kObject, 0, strips_of(16), Stability::kFileSync).has_value());
+  REQUIRE(rig.write(kObject, 0, "unstable").has_value());
+  rig.store.pages_lost = true;  // long ago, and everybody was told
+  rig.client_reads_strips(kObject, kRow, 3);
+  rig.idle_second();
+  REQUIRE(rig.view().built.load() == 1);
+  rig.store.lose_unstable();
+  rig.restart();
+  CHECK(rig.client_reads(kObject, 0) == rig.store.files[kObject].durable.substr(0, kStrip));
 }
 
 TEST_CASE("what was lost while it was copied does not live on in a segment") {

@@ -25,6 +25,7 @@ class HeldStore final : public ds::Store {
   Errc broken{};                // what reads fail with, if anything
   std::uint64_t broken_at = 0;  // those that touch this byte
   Errc broken_writes{};         // what writes fail with, if anything, after half of each
+  bool pages_lost = false;      // write-back failed once: what is cached the disk does not have
   std::uint64_t reads = 0;
   std::uint64_t uncached_reads = 0;
 
@@ -96,12 +97,14 @@ class HeldStore final : public ds::Store {
     if (what.uncached) ++uncached_reads;
     done = into_room(std::move(what.room), std::move(done));
     const auto [object, offset, count] = std::tuple(what.object, what.offset, what.count);
+    const bool what_the_disk_has = what.uncached;
     submit<ds::ReadResult>(std::move(done), [=, this](bool) -> Result<ds::ReadResult> {
       if (broken != Errc{} && offset <= broken_at && broken_at < offset + count) {
         return fail(broken, "injected");
       }
       const auto found = files.find(object);
       if (found == files.end()) return fail(Errc::kNotFound);
+      if (what_the_disk_has && pages_lost) found->second.now = found->second.durable;
       ds::ReadResult result{.object_end = found->second.now.size()};
       if (offset >= result.object_end) return result;
       const std::string bytes = found->second.now.substr(offset, count);
@@ -239,7 +242,9 @@ class HeldStore final : public ds::Store {
   }
   // Of what fails half way: no word of 8 bytes is torn.
   static std::uint64_t half_of(std::uint64_t size) { return size < 16 ? size / 2 : size / 16 * 8; }
-  static void settle(File& file) { file.durable = file.now; }
+  void settle(File& file) const {
+    if (!pages_lost) file.durable = file.now;
+  }
 
   BufferPool pool_{std::size_t{64} << 20};
   ds::WriteVerifier verifier_ = 1;
