@@ -68,9 +68,23 @@ Result<bool> is_empty_folder(int parent, const char* name) {
   return empty;
 }
 
-// True unless some object file is there: what a format that was cut short leaves behind.
+bool is_object_folder(std::string_view name) {
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number, 16);
+  return name.size() == 3 && error == std::errc{} && end == name.data() + name.size() &&
+         number < kObjectFolders;
+}
+
+// True unless some object file is there, or something of somebody else: what a format that was cut
+// short leaves behind.
 Result<bool> holds_no_objects(int root) {
   if (::faccessat(root, kObjectsFolder, F_OK, 0) != 0 && errno == ENOENT) return true;
+  std::size_t others = 0;  // somebody else's
+  auto listed = for_each_name(root, kObjectsFolder, [&others](const char* entry) {
+    if (entry[0] != '.' && !is_object_folder(entry)) ++others;
+  });
+  if (!listed) return pass(listed);
+  if (others > 0) return false;
   for (unsigned folder = 0; folder < kObjectFolders; ++folder) {
     const std::string name = fmt::format("{}/{:03x}", kObjectsFolder, folder);
     auto empty = is_empty_folder(root, name.c_str());
@@ -189,7 +203,9 @@ Result<> StoreDirectory::check_folders() const {
 Result<> StoreDirectory::format(Random& random) {
   auto unused = holds_no_objects(root_.get());
   if (!unused) return pass(unused);
-  if (!*unused) return fail(Errc::kCorrupt, path_ + " holds objects but no identity");
+  if (!*unused)
+    return fail(Errc::kCorrupt,
+                path_ + " holds objects, or other files in objects, but no identity");
   if (auto made = ensure_directory(root_.get(), kObjectsFolder); !made) return pass(made);
   auto objects = open_directory(path_ + "/" + kObjectsFolder);
   if (!objects) return pass(objects);

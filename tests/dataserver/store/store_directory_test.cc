@@ -154,5 +154,13 @@ TEST_CASE("a format cut short is begun again, but objects without an identity ar
   CHECK(open_store(path, true, 1).error() == Errc::kCorrupt);
 }
 
+TEST_CASE("a folder of somebody else's that has objects is no store to be made") {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/x.git";
+  std::filesystem::create_directories(path + "/objects/pack");
+  CHECK(open_store(path, true, 1).error() == Errc::kCorrupt);
+  CHECK_FALSE(std::filesystem::exists(path + "/objects/000"));
+}
+
 }  // namespace
 }  // namespace weft::ds

@@ -42,6 +42,20 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
+bool has_store(const std::string& directory) { return exists(directory + "/identity"); }
+
+// What a format that was cut short leaves (dataserver/store/store_directory.h); others' directories
+// have something called objects as well.
+bool is_of_a_format(const std::string& name, const std::filesystem::path& path) {
+  if (name == "lock" || name.starts_with("identity.")) return true;
+  std::error_code error;
+  const auto inside = std::filesystem::directory_iterator(path, error);
+  return name == "objects" && !error && std::ranges::all_of(inside, [](const auto& entry) {
+           const std::string folder = entry.path().filename().string();
+           return folder.size() == 3 && folder.find_first_not_of("0123456789abcdef") == folder.npos;
+         });
+}
+
 // The directory, as it is written into the configuration.
 Result<std::string> check_disk(const JoinOptions& options) {
   std::error_code error;
@@ -71,11 +85,12 @@ Result<std::string> check_disk(const JoinOptions& options) {
   }
   const auto inside = std::filesystem::directory_iterator(whole, error);
   if (error) return fail(Errc::kIo, path + ": " + error.message());
-  const bool store = exists(path + "/objects");
+  const bool store = has_store(path);
   for (const auto& entry : inside) {
-    if (store || entry.path().filename() == "lost+found") continue;
+    const std::string name = entry.path().filename().string();
+    if (store || name == "lost+found" || is_of_a_format(name, entry.path())) continue;
     return fail(Errc::kNotEmpty, fmt::format("{} has other files ({}): use an empty directory",
-                                             path, printable(entry.path().filename().string())));
+                                             path, printable(name)));
   }
   return path;
 }
@@ -236,8 +251,7 @@ Result<> take_up(const JoinOptions& options, Owner owner, Done& done) {
                 fmt::format("{} is there and says {}: change it there, and systemctl restart {}",
                             done.conf, other, done.unit));
   }
-  const bool has_store = exists(done.plan.disk + "/objects");
-  const std::string once = has_store ? *text : creating(*text);
+  const std::string once = has_store(done.plan.disk) ? *text : creating(*text);
   const bool anew = once != *text;
   const bool named = names_host(*text, options.host);
   if (!named && !exists(options.places.key())) {
@@ -303,10 +317,7 @@ Result<> configure(const JoinOptions& options, Owner owner, Done& done) {
 
 Result<> start(const JoinOptions& options, Done& done) {
   if (!has_systemd(options.places)) {
-    done.start = "weft-ds --supervise --config " + done.conf;
-    if (options.places.prefix.empty()) {
-      done.start = "setpriv --reuid weft --regid weft --clear-groups " + done.start;
-    }
+    done.start = as_service(options.places, "weft-ds --supervise --config " + done.conf);
     done.notes.push_back("once it has started, write create = false into " + done.conf +
                          ": an empty directory is then a disk that is not mounted");
     return {};
