@@ -67,16 +67,19 @@ package_commit() {  # COMMIT or "last"
 
 package_kept() { echo "$WEFT_CACHE/packages/$1-${2:0:12}"; }  # release, commit
 
-# Packages of a commit, which stay where they are built.
-package_older() {  # release, commit, root folder
-  local package_out
+# Packages of a commit, which stay where they are built. It may need other packages than this one.
+package_older() {  # release, commit
+  local package_out root
   package_out=$(package_kept "$1" "$2")
   [ ! -e "$package_out/built" ] || return 0
   rm -rf "${package_out:?}" && mkdir -p "$package_out/source" &&
     git archive "$2" | tar -xf - -C "$package_out/source" &&
     package_number "$1" "$package_out/source" &&
-    step package-older "building packages of ${2:0:12} (cached from then on)" \
-      package_build "$3" && rm -rf "$package_out/source" && touch "$package_out/built"
+    step package-older-root "a root folder to build ${2:0:12} in (cached from then on)" \
+      package_root "$1" "$package_out/source/debian/control" || return 1
+  root=$(tail -n 1 "$WEFT_LOGS/package-older-root.log")
+  step package-older "building packages of ${2:0:12} (cached from then on)" \
+    package_build "$root" && rm -rf "$package_out/source" && touch "$package_out/built"
 }
 
 # Runs tests of packages; tells what failed, and what was skipped and why.
@@ -89,8 +92,9 @@ package_pytest() {  # what pytest takes
   /usr/bin/python3 tools/dev/summary.py "$results"
 }
 
-package_root() {  # release: makes its root folder, and prints its path in the end
-  PYTHONPATH=tests/system PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m harness.build_root "$1"
+# Makes a root folder, of this tree's debian/control or another's; prints its path in the end.
+package_root() {  # release, debian/control
+  PYTHONPATH=tests/system PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m harness.build_root "$@"
 }
 
 package_build() {  # root folder
@@ -147,7 +151,7 @@ package_main() {
     step package-build "building packages for $release" package_build "$root" || return 1
   say "built: $(cd "$package_out" && echo *.deb)"
   if [ -n "$older" ]; then
-    package_older "$release" "$older" "$root" || return 1
+    package_older "$release" "$older" || return 1
     export WEFT_OLDER_PACKAGES
     WEFT_OLDER_PACKAGES=$(package_kept "$release" "$older")
     say "the upgrade is tested from $WEFT_OLDER_PACKAGES"
