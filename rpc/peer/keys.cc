@@ -33,20 +33,10 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 
 constexpr std::size_t kMaxKeyFile = 256;
 
-std::string to_line(const ClusterKey& key) {
-  std::string text;
-  for (const std::byte byte : key.bytes) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
-    text += kDigits[std::to_integer<unsigned>(byte) & 15];
-  }
-  return text + '\n';
-}
-
 // All of a new key file, synced.
 Result<> write_keys(int file, const ClusterKeys& keys) {
   std::string text;
-  for (const ClusterKey& key : keys) text += to_line(key);
+  for (const ClusterKey& key : keys) text += key_line(key);
   const ssize_t written = write(file, text.data(), text.size());
   OPENSSL_cleanse(text.data(), text.size());
   if (written < 0) return fail_errno(errno, "write");
@@ -122,6 +112,16 @@ Result<ClusterKeys> load_cluster_keys(const std::string& path) {
   OPENSSL_cleanse(text.data(), text.size());
   if (!keys) return fail(keys.error().code, path + ": " + keys.error().text);
   return keys;
+}
+
+std::string key_line(const ClusterKey& key) {
+  std::string text;
+  for (const std::byte byte : key.bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return text + '\n';
 }
 
 ClusterKey random_cluster_key() {

@@ -50,6 +50,8 @@ constexpr std::size_t kMostClusterKeys = 2;
 [[nodiscard]] Result<> replace_cluster_keys(const std::string& path, const ClusterKeys& keys);
 
 [[nodiscard]] ClusterKey random_cluster_key();
+// As a key file has it, with the line's end.
+[[nodiscard]] std::string key_line(const ClusterKey& key);
 
 // Makes a key file of mode 0600 with a random key. kExists when there is a file already.
 [[nodiscard]] Result<ClusterKey> create_cluster_key(const std::string& path);

@@ -1,6 +1,7 @@
 """The first ten minutes: a system made by weft init, weft join and a mount, without systemd."""
 
 import json
+import os
 import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -181,6 +182,11 @@ def test_each_command_may_be_run_again(first, others):
         assert machine.said(*join, "--address", address)["wrote"] == []
     assert "something else" in first.refused("init", "--copies", "3", "--address",
                                              first.node.address)
+    # What it did not say is the administrator's, or another version's.
+    conf = first.prefix / "etc/weft/ganesha.conf"
+    text = conf.read_text().replace("  # Root at clients is nobody.\n", "")
+    conf.write_text(text + "LOG { Default_Log_Level = EVENT; }\n")
+    assert first.said(*init)["wrote"] == []
 
 
 def one_joined(first, machine) -> tuple[dict, dict, list[str]]:
@@ -211,10 +217,10 @@ def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
     machine, host = others[0], first.node.address
     conf = Path(joined["configuration"])
     conf.write_text(conf.read_text().replace("\n# create", "\ncreate"))  # as with systemd
-    (machine.disk / "objects").mkdir()
+    (machine.disk / "identity").touch()
     assert machine.said("join", host, "-", *disk)["wrote"] == []
     assert "\ncreate = false" in conf.read_text()
-    (machine.disk / "objects").rmdir()
+    (machine.disk / "identity").unlink()
     # Perhaps it is only not mounted.
     line = machine.refused("join", host, "0" * 32, *disk)
     assert "has no store: mount its disk; a new disk takes a token: " in line
@@ -222,10 +228,27 @@ def test_a_new_disk_at_the_place_of_one_that_is_lost(first, others):
     (machine.disk / "mine").write_text("mine")
     assert "other files (mine)" in machine.refused("join", host, made["token"], *disk)
     (machine.disk / "mine").unlink()
+    # A directory of something else that has objects.
+    (machine.disk / "objects/pack").mkdir(parents=True)
+    assert "other files (objects)" in machine.refused("join", host, made["token"], *disk)
+    (machine.disk / "objects/pack").rename(machine.disk / "objects/000")
     again = machine.said("join", host, made["token"], *disk)
     assert again["wrote"] == [str(conf)] and "\n# create = false" in conf.read_text()
     machine.start(again["start"])
     wait_until(lambda: len(first.up()) == 1, 30, "a data server up", 0.2)
+
+
+def test_tokens_that_are_made_at_once_are_all_good(first):
+    first.said("init", "--address", first.node.address)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: first.said("token")["token"], range(8)))
+    lines = (first.prefix / "run/weft/join-tokens").read_text().splitlines()
+    assert set(made) < {line.split()[0] for line in lines}
+
+
+def test_what_init_says_to_start_is_there(first):
+    made = first.said("init", "--address", first.node.address)
+    assert os.access(made["start"][0].split()[0], os.X_OK)
 
 
 def test_directories_with_one_name_and_systems_are_told_apart(run, first, others):
@@ -383,6 +406,9 @@ def test_what_init_cannot_use_is_said(first):
     assert "no address of this machine" in first.refused("init", "--address", "192.0.2.77")
     assert "--admin takes" in first.refused("init", "--address", first.node.address,
                                             "--admin", "a;b")
+    for network in ("0.0.0.0/0", "192.0.2.0/33", "192.0.2.0/024", "::/0", "192.0.2.7/", "host"):
+        line = first.refused("init", "--address", first.node.address, "--admin", network)
+        assert "--admin takes" in line
     # There is no default route.
     second = [*first.node.enter_command(), "ip", "address", "add", "10.9.9.9/32", "dev", "e0"]
     subprocess.run(second, check=True)
@@ -508,6 +534,7 @@ echo "$good" >$UNITS/weft-mds.service
 touch $UNITS/no-listener
 say no-token weft init --address {address}
 rm $UNITS/no-listener
+chown root /etc/weft/cluster.key
 say init weft -o json init --address {address}
 python3 -c 'import socket, time
 listener = socket.create_server(("{address}", 20480)); time.sleep(100)' &
@@ -522,7 +549,7 @@ printf '%s\\nAmbientCapabilities=cap_sys_resource\\n' "$good" >$UNITS/weft-ds@b.
 say join weft join {address} $token --disk /srv/weft/a --domain r1
 say anew weft join {address} $token --disk /srv/weft/a --domain r1
 say second sh -c "echo $token | weft join {address} - --disk /srv/b --domain r1"
-mkdir /srv/b/objects
+touch /srv/b/identity
 echo "$bad" >$UNITS/weft-ds@b.service
 say waiting weft join {address} - --disk /srv/b
 say files stat -c '%n %a %u' /etc/weft/cluster.key /run/weft/join-tokens /srv/weft/a /var/lib/weft

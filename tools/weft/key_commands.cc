@@ -136,7 +136,7 @@ int key_use_command(const Settings& settings, const std::string& path, const std
   const std::string old = fingerprint_text(keys->front());
   return save(settings, path, {**found, keys->front()}, {"use", wanted},
               "key " + wanted + " is used from now on, " + old + " is still accepted\n" +
-                  "next: once weft key status says that " + old +
+                  "next: after an hour, and once weft key status says that " + old +
                   " may be dropped, at each server: weft key drop " + path + " " + old + "\n");
 }
 

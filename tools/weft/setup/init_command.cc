@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ganesha-fsal/config/ganesha_clients.h"
 #include "ganesha-fsal/config/options_check.h"
 #include "rpc/peer/keys.h"
 #include "rpc/xdr/describe_json.h"
@@ -23,12 +24,9 @@ bool exists(const std::string& path) {
 }
 
 // An address, or a network of them ("192.0.2.0/24").
-bool is_client(std::string_view text) {
-  const std::string_view address = text.substr(0, text.find('/'));
-  const std::string_view bits = text.substr(std::min(text.size(), address.size() + 1));
-  const bool number = bits.size() <= 3 && bits.find_first_not_of("0123456789") == bits.npos;
-  return layout::make_address(address, 0).has_value() && number &&
-         (address.size() == text.size() || !bits.empty());
+bool is_client(const std::string& text) {
+  const std::string_view address = std::string_view(text).substr(0, text.find('/'));
+  return layout::make_address(address, 0).has_value() && mds::wrong_client({.text = text}).empty();
 }
 
 Result<MdsPlan> plan_of(const InitOptions& options) {
@@ -36,7 +34,7 @@ Result<MdsPlan> plan_of(const InitOptions& options) {
   if (!options.admin.empty() && !is_client(options.admin)) {
     return fail(Errc::kInvalid,
                 "--admin takes an address or a network, like 192.0.2.10 or "
-                "192.0.2.0/24");
+                "192.0.2.0/24, of /1 and more");
   }
   if (options.address.empty()) {
     auto own = own_address();
@@ -78,17 +76,30 @@ struct Done {
   bool rdma = false;
 };
 
+// One that is there stays. It may be root's: of weft keygen.
 Result<> write_key(const Places& places, Owner owner, Done& done) {
-  if (exists(places.key())) {
-    auto keys = rpc::peer::load_cluster_keys(places.key());
-    return keys ? Result<>() : pass(keys);
+  const std::string path = places.key();
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0) {
+    if (auto keys = rpc::peer::load_cluster_keys(path); !keys) return pass(keys);
+    if (status.st_uid != 0 || ::lchown(path.c_str(), owner.user, owner.group) == 0) return {};
+    return fail_errno(errno, "chown " + path);
   }
-  if (auto made = rpc::peer::create_cluster_key(places.key()); !made) return pass(made);
-  if (::chown(places.key().c_str(), owner.user, owner.group) != 0) {
-    return fail_errno(errno, "chown " + places.key());
-  }
-  done.wrote.push_back(places.key());
+  const std::string text = rpc::peer::key_line(rpc::peer::random_cluster_key());
+  if (auto made = write_file(path, text, owner, 0600); !made) return made;
+  done.wrote.push_back(path);
   return {};
+}
+
+// That a ganesha.conf which init made, perhaps of an older version, and perhaps changed since, is
+// of such a system.
+bool is_of(const std::string& text, const Places& places, const MdsPlan& plan) {
+  const auto none = [](const std::string& path) -> Result<std::string> {
+    return fail(Errc::kNotFound, path);
+  };
+  const auto there = mds::parse_conf(text, places.conf(), none);
+  const auto wanted = mds::parse_conf(ganesha_conf(places, plan), places.conf(), none);
+  return there && wanted && what_init_said(*there) == what_init_said(*wanted);
 }
 
 // One that is there stays, and has to say what is asked for, if init made it. Before anything is
@@ -105,7 +116,7 @@ Result<> check_before(const Places& places, const MdsPlan& plan) {
   auto text = read_text(path);
   if (!text) return pass(text);
   const bool ours = text->find("made by weft init") != std::string::npos;
-  if (!ours || *text == ganesha_conf(places, plan)) return {};
+  if (!ours || is_of(*text, places, plan)) return {};
   return fail(Errc::kExists, path +
                                  " is there and says something else than this command: run init "
                                  "as it was run first, or change the file, and systemctl restart "
@@ -114,19 +125,23 @@ Result<> check_before(const Places& places, const MdsPlan& plan) {
 
 Result<> write_conf(const Places& places, const MdsPlan& plan, Done& done) {
   const std::string path = places.conf();
-  if (!exists(path)) {
+  const bool there = exists(path);
+  if (!there) {
     const Owner self{.user = ::geteuid(), .group = ::getegid()};
     if (auto wrote = write_file(path, ganesha_conf(places, plan), self, 0644); !wrote) return wrote;
-    done.wrote.push_back(path);
   }
   auto checked = mds::check_conf_file(path);
-  return checked ? Result<>() : pass(checked);
+  if (!checked && !there) ::unlink(path.c_str());
+  if (!checked) return pass(checked);
+  if (!there) done.wrote.push_back(path);
+  return {};
 }
 
 Result<> start(const Places& places, Done& done) {
   if (has_systemd(places)) return start_unit(kUnit, kPatience);
-  done.start = "ganesha.nfsd -F -x -L STDERR -N NIV_EVENT -f " + places.conf() + " -p " +
-               places.run() + "/ganesha.pid";
+  done.start = as_service(places, std::string(WEFT_GANESHA_BIN) +
+                                      "/ganesha.nfsd -F -x -L STDERR -N NIV_EVENT -f " +
+                                      places.conf() + " -p " + places.run() + "/ganesha.pid");
   return {};
 }
 

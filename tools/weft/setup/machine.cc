@@ -147,6 +147,11 @@ Result<> check_root(const Places& places) {
   return fail(Errc::kPermission, "this takes root: run it with sudo");
 }
 
+std::string as_service(const Places& places, const std::string& command) {
+  return places.prefix.empty() ? "setpriv --reuid weft --regid weft --clear-groups " + command
+                               : command;
+}
+
 std::string program_path(const std::string& name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -246,6 +251,9 @@ Result<OwnedFd> lock_setup(const Places& places) {
   if (auto made = make_folder(places.etc(), self, 0755); !made) return pass(made);
   OwnedFd folder(::open(places.etc().c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) return fail_errno(errno, "open " + places.etc());
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
+    fmt::print(stderr, "weft: waits for another weft init, join or token on this machine\n");
+  }
   while (::flock(folder.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return fail_errno(errno, "lock " + places.etc());
   }

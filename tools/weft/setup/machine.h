@@ -38,6 +38,10 @@ struct Owner {
 // That this is run by root; with a prefix, by anybody.
 [[nodiscard]] Result<> check_root(const Places& places);
 
+// A command line that an administrator types where there is no systemd, as the services' user; with
+// a prefix, as who types it.
+[[nodiscard]] std::string as_service(const Places& places, const std::string& command);
+
 // A program of ours: of the same folder as this one, or of PATH.
 [[nodiscard]] std::string program_path(const std::string& name);
 

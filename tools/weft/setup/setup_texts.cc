@@ -39,6 +39,14 @@ const mds::ConfBlock* find_fsal(const mds::ConfBlock& block) {
   return nullptr;
 }
 
+void add_admins(const mds::ConfBlock& block, std::vector<std::string>& clients) {
+  if (mds::same_name(block.name, "CLIENT") &&
+      mds::same_name(mds::value_of(block, "Squash"), "no_root_squash")) {
+    clients.emplace_back(mds::value_of(block, "Clients"));
+  }
+  for (const mds::ConfBlock& inner : block.blocks) add_admins(inner, clients);
+}
+
 constexpr std::string_view kMayCreate = "\n# create = false\n";
 constexpr std::string_view kNeverCreates = "\ncreate = false\n";
 
@@ -169,6 +177,16 @@ bool is_plain_name(std::string_view text) {
 
 bool is_plain_path(std::string_view text) {
   return text.starts_with('/') && text.size() <= 1024 && is_plain(text, "/._-");
+}
+
+std::vector<std::string> what_init_said(const mds::ConfBlock& conf) {
+  std::vector<std::string> said;
+  const mds::ConfBlock* const fsal = find_fsal(conf);
+  for (const std::string_view key : {"Control_Address", "Key_File", "Metadata_Path", "Copies"}) {
+    said.emplace_back(fsal == nullptr ? "" : mds::value_of(*fsal, key));
+  }
+  add_admins(conf, said);
+  return said;
 }
 
 Result<MdsFacts> mds_facts(const mds::ConfBlock& conf) {

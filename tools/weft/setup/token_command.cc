@@ -99,7 +99,7 @@ Result<std::string> start_serving(const TokenOptions& options) {
   }
   const std::string start = "weft token --serve";
   if (!options.places.prefix.empty()) return start + " --prefix " + options.places.prefix;
-  return "setpriv --reuid weft --regid weft --clear-groups " + start;
+  return as_service(options.places, start);
 }
 
 }  // namespace
@@ -112,9 +112,11 @@ Result<Invitation> invite(const TokenOptions& options) {
   auto owner = service_owner(options.places);
   if (!owner) return pass(owner);
   if (auto made = make_folder(options.places.run(), *owner, 0755); !made) return pass(made);
-  auto token = TokenFile(options.places.tokens(), boottime_clock())
-                   .add(system_random(), owner->user, owner->group);
+  auto lock = lock_setup(options.places);  // until the file has this one, too
+  if (!lock) return pass(lock);
+  auto token = TokenFile(options.places.tokens(), boottime_clock()).add(system_random(), *owner);
   if (!token) return pass(token);
+  *lock = OwnedFd();
   auto start = start_serving(options);
   if (!start) return pass(start);
   return Invitation{.token = *token, .host = host_for_others(*facts), .start = *start};

@@ -89,7 +89,7 @@ Result<std::vector<Token>> TokenFile::valid() const {
   return tokens;
 }
 
-Result<std::string> TokenFile::add(Random& random, uid_t owner, gid_t group) {
+Result<std::string> TokenFile::add(Random& random, Owner owner) {
   auto tokens = valid();
   if (!tokens) return pass(tokens);
   if (tokens->size() >= kMostTokens) {
@@ -100,19 +100,9 @@ Result<std::string> TokenFile::add(Random& random, uid_t owner, gid_t group) {
   for (const Token& token : *tokens) {
     text += token.text + " " + std::to_string(token.expires_s) + "\n";
   }
-  std::string made = path_ + ".XXXXXX";
-  const OwnedFd file(::mkostemp(made.data(), O_CLOEXEC));  // mode 0600
-  if (!file) return fail_errno(errno, "create " + made);
-  const ssize_t written = ::write(file.get(), text.data(), text.size());
-  Result<> done;
-  if (written != static_cast<ssize_t>(text.size())) done = fail(Errc::kNoSpace, "write " + made);
+  auto written = write_file(path_, text, owner, 0600);
   OPENSSL_cleanse(text.data(), text.size());
-  if (done && ::fchown(file.get(), owner, group) != 0) done = fail_errno(errno, "chown " + made);
-  if (done && ::rename(made.c_str(), path_.c_str()) != 0) done = fail_errno(errno, "rename");
-  if (!done) {
-    ::unlink(made.c_str());
-    return pass(done);
-  }
+  if (!written) return pass(written);
   return tokens->back().text;
 }
 

@@ -18,6 +18,7 @@
 #include "rpc/base/clock.h"
 #include "rpc/base/error.h"
 #include "rpc/peer/keys.h"
+#include "tools/weft/setup/machine.h"
 
 namespace weft::cli {
 
@@ -43,8 +44,8 @@ class TokenFile {
   // Those that have not expired. No file: none. kAccess when others than its owner may read it.
   [[nodiscard]] Result<std::vector<Token>> valid() const;
   // A new one, valid for kTokenLife. The file is replaced at once, and belongs to `owner`. kBusy
-  // when there are kMostTokens.
-  [[nodiscard]] Result<std::string> add(Random& random, uid_t owner, gid_t group);
+  // when there are kMostTokens. Under lock_setup(): two at once would be one.
+  [[nodiscard]] Result<std::string> add(Random& random, Owner owner);
 
  private:
   [[nodiscard]] std::int64_t now_s() const;
