@@ -433,6 +433,9 @@ void Checker::growing(std::string_view key, std::string_view /*value*/) {
   if (!exists(keys::layout(at->id))) {
     problem(ProblemKind::kInline, at->id, "growing without a layout");
   }
+  if (!exists(keys::inline_bytes(at->id))) {
+    problem(ProblemKind::kInline, at->id, "growing without its bytes");
+  }
 }
 
 void Checker::restored(std::string_view key, std::string_view value) {

@@ -360,6 +360,13 @@ TEST_CASE_METHOD(InlineTest, "fsck holds inline bytes against the files") {
     }));
   }
   SECTION("growing without a layout") { put(keys::growing(f), ""); }
+  SECTION("growing without its bytes") {
+    REQUIRE(names->begin_growth(f, striped({1})));
+    REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+      transaction.erase(keys::inline_bytes(f));
+      return {};
+    }));
+  }
   SECTION("malformed") {
     put(keys::inline_bytes(f), "x");
     wanted = ProblemKind::kMalformed;
