@@ -404,6 +404,8 @@ key_file = "{others[0].prefix}/etc/weft/cluster.key"
 
 def test_what_init_cannot_use_is_said(first):
     assert "no address of this machine" in first.refused("init", "--address", "192.0.2.77")
+    for wildcard in ("0.0.0.0", "::"):
+        assert "takes one address" in first.refused("init", "--address", wildcard)
     assert "--admin takes" in first.refused("init", "--address", first.node.address,
                                             "--admin", "a;b")
     for network in ("0.0.0.0/0", "192.0.2.0/33", "192.0.2.0/024", "::/0", "192.0.2.7/", "host"):

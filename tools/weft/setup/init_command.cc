@@ -5,6 +5,7 @@
 
 #include "ganesha-fsal/config/ganesha_clients.h"
 #include "ganesha-fsal/config/options_check.h"
+#include "layout/wildcard.h"
 #include "rpc/peer/keys.h"
 #include "rpc/xdr/describe_json.h"
 #include "tools/weft/output.h"
@@ -45,6 +46,10 @@ Result<MdsPlan> plan_of(const InitOptions& options) {
     if (!said) return fail(said.error().code, "--address: " + said.error().text);
     if (said->has_port) {
       return fail(Errc::kInvalid, "--address takes an address or a name, without a port");
+    }
+    if (layout::is_wildcard(said->address)) {
+      return fail(Errc::kInvalid,
+                  "--address takes one address, by which others reach this machine");
     }
     plan.address = std::move(*said);
   }
