@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from harness import paths
+from harness.client import start_client
 from harness.cluster import Cluster, Options
-from harness.counters import weft
+from harness.counters import snapshot, weft
 from harness.run import wait_until
 from wire import Status, const, ops
 
@@ -147,3 +148,22 @@ def test_a_compound_waits_once(run, network):
     # One more if a tick of the server's own falls in between; an operation a sync would be five.
     assert 1 <= disk.counts()[1] - syncs <= 2
     client.close()
+
+
+def test_a_server_whose_disk_is_slow_sends_bytes_to_data_servers(run, network):
+    """A stock client writes where it is told to: with a hint of 0, and a layout along with the
+    OPEN, nothing comes to the metadata store."""
+    disk = SlowDisk(run, network, sync_ms=150)
+    client = start_client(run, network)
+    client.mount(disk.cluster.address, disk.cluster.path)
+
+    def is_busy():
+        client.run("for n in 1 2 3 4 5; do echo x >/mnt/nfs/early-$n; done", 60)
+        return weft(disk.cluster, "status")["inline"]["busy"]
+    wait_until(is_busy, 60, "the metadata server to be busy", 0.1)
+    before = snapshot(disk.cluster)
+    kept = weft(disk.cluster, "status")["inline"]["writes"]
+    client.run("for n in $(seq 20); do head -c 5000 /dev/urandom >/mnt/nfs/late-$n; done", 120)
+    counts = snapshot(disk.cluster).since(before)
+    assert weft(disk.cluster, "status")["inline"]["writes"] == kept
+    assert counts.total_written == 20 * 5000 and counts.layoutgets >= 20, counts
