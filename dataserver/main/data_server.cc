@@ -211,7 +211,7 @@ DialRdma DataServer::dial_targets() {
 Result<> DataServer::start_metrics() {
   if (!config_.metrics) return {};
   auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
-    out.build_info("weft-ds", WEFT_VERSION);
+    out.program("weft-ds", WEFT_VERSION);
     write_metrics(metrics(), out);
     if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
     if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);

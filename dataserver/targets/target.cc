@@ -286,7 +286,7 @@ void Target::write_connections(Metrics& out) const {
 }
 
 void Target::write_metrics(Metrics& out) {
-  out.build_info("weft-target", WEFT_VERSION);
+  out.program("weft-target", WEFT_VERSION);
   const TargetCounts now = counts();
   const auto operations = [&out](const char* op, std::uint64_t count) {
     out.counter("weft_target_operations_total", "Operations begun", count, {{"op", op}});

@@ -200,7 +200,7 @@ void write_times(const OperationTimes& times, Metrics& out) {
 
 void write_metrics(const SystemReport& system, Metrics& out) {
   const StatusReport& status = system.status;
-  out.build_info("weft-mds", status.version);
+  out.program("weft-mds", status.version);
   out.gauge("weft_mds_uptime_seconds", "Since the process started", seconds(status.uptime_ms));
   write_io(status, out);
   write_layouts(status, out);

@@ -15,7 +15,9 @@ MONITORING = paths.REPOSITORY / "dist" / "monitoring"
 MDS_PORT = 9632
 # With checksums, which parity groups have no need of; test_checksums.py reads them.
 OF_CHECKSUMS = {"weft_ds_checksum_bad_blocks_total", "weft_target_checksum_bad_blocks_total"}
-METRIC = re.compile(r"\bweft_(?:build|mds|ds|target)_\w+?(?=(?:_bucket)?\b)")
+METRIC = re.compile(r"\b(?:weft_(?:build|mds|ds|target)|process)_\w+?(?=(?:_bucket)?\b)")
+PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
+           "process_max_fds", "process_start_time_seconds"}
 
 
 @pytest.fixture(params=["shm", "parity3"])
@@ -61,6 +63,9 @@ def test_metrics_are_as_prometheus_wants_them(system, run, network):
     pages = printed(system)
     for name, page in pages.items():
         assert 'weft_build_info{program="weft-' in page, name
+        used = dict(re.findall(r"^(process_\w+) (\S+)$", page, re.MULTILINE))
+        assert set(used) == PROCESS and all(float(one) > 0 for one in used.values()), (name, used)
+        assert float(used["process_open_fds"]) < float(used["process_max_fds"]), name
     mds = pages["mds"]
     # How long operations took: those of the client above, by data server and kind.
     for op in ("read", "write", "commit"):
@@ -84,7 +89,7 @@ def test_metrics_are_as_prometheus_wants_them(system, run, network):
     for name, page in pages.items():
         # Those of the library that serves the page are not ours.
         ours = "".join(line + "\n" for line in page.splitlines()
-                       if "weft_" in line.replace("# HELP ", "").replace("# TYPE ", "").split()[0])
+                       if re.match(r"(# (HELP|TYPE) )?(weft|process)_", line))
         status, said = promtool.run("check", "metrics", given=ours)
         assert (status, said) == (0, ""), name
 

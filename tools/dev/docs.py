@@ -36,6 +36,7 @@ METRIC_FILES = {
     "weft_target": ["dataserver/targets/target.cc", "dataserver/store/cache_metrics.h",
                     "dataserver/sums/sum_metrics.h"],
 }
+METRIC_OF_ALL = "rpc/base/process_metrics.cc"
 METRIC_PROGRAMS = {"weft_mds": "The metadata server", "weft_ds": "A data server",
                    "weft_target": "A target"}
 
@@ -64,6 +65,12 @@ def metrics(prefix: str) -> list[tuple[str, str]]:
             raise Unreadable(f"{path}: metrics {sorted(named ^ here.keys())}")
         found |= here
     return list(found.items())
+
+
+def metrics_of_all() -> list[tuple[str, str]]:
+    """(name, help) of what every server prints."""
+    return [(name, joined(help_text)) for name, help_text in re.findall(
+        r'(?:gauge|counter)\("(\w+)",\s*' + _STRINGS, read(METRIC_OF_ALL))]
 
 
 def histograms() -> list[str]:
@@ -153,7 +160,7 @@ METRICS_INTRODUCTION = """# Metrics
 
 What servers print for Prometheus where they have an address for it; this page is made from the
 sources. Names ending in `_total` are counters; {histograms} are histograms; all others are gauges.
-Each server prints `weft_build_info` too, with its program and version as labels.
+
 """
 
 
@@ -174,6 +181,8 @@ def options_page() -> str:
 def metrics_page() -> str:
     names = ", ".join(f"`{name}`" for name in histograms())
     text = METRICS_INTRODUCTION.format(histograms=names)
+    rows = [(f"`{name}`", said) for name, said in metrics_of_all()]
+    text += f"## Every server\n\n{table(['metric', 'means'], rows)}"
     for prefix, program in METRIC_PROGRAMS.items():
         rows = [(f"`{name}`", said) for name, said in metrics(prefix)]
         text += f"\n## {program}\n\n{table(['metric', 'means'], rows)}"

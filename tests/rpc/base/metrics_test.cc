@@ -1,10 +1,15 @@
 #include "rpc/base/metrics.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "rpc/base/buffer.h"
 #include "tests/rpc/base/http_client.h"
 
 namespace weft {
@@ -51,6 +56,46 @@ TEST_CASE("a histogram has what took at most so long, and all of it") {
   has("weft_operation_seconds_bucket{op=\"read\",le=\"+Inf\"} 5");
   has("weft_operation_seconds_count{op=\"read\"} 5");
   has("weft_operation_seconds_sum{op=\"read\"} 20.002201");
+}
+
+// What its process uses, by name.
+double used(const char* name) {
+  Metrics metrics;
+  metrics.program("weft-x", "1.2");
+  const std::string text = metrics.text();
+  INFO(text);
+  const std::size_t at = text.find("\n" + std::string(name) + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(text.find(' ', at)));
+}
+
+TEST_CASE("a program says its version and what its process uses") {
+  Metrics metrics;
+  metrics.program("weft-x", "1.2");
+  CHECK(metrics.text().contains("weft_build_info{program=\"weft-x\",version=\"1.2\"} 1\n"));
+  CHECK(metrics.text().contains("# TYPE process_cpu_seconds_total counter\n"));
+
+  const double open = used("process_open_fds");
+  {
+    const OwnedFd one(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const OwnedFd other(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    CHECK(used("process_open_fds") == open + 2);
+  }
+  CHECK(used("process_open_fds") == open);
+  CHECK(used("process_max_fds") == static_cast<double>(::sysconf(_SC_OPEN_MAX)));
+
+  const double resident = used("process_resident_memory_bytes");
+  std::vector<std::byte> memory(std::size_t{64} << 20, std::byte{1});
+  CHECK(used("process_resident_memory_bytes") >= resident + (32 << 20));
+  CHECK(memory.back() == std::byte{1});
+
+  const double cpu = used("process_cpu_seconds_total");
+  while (used("process_cpu_seconds_total") == cpu) {
+  }
+  const double started = used("process_start_time_seconds");
+  const auto now = static_cast<double>(std::time(nullptr));
+  CHECK(started <= now + 1);
+  CHECK(started > now - 3600);
 }
 
 TEST_CASE("what many threads add to a histogram is all there") {
