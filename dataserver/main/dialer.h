@@ -1,5 +1,5 @@
-// Finds out for the metadata server whether other servers can be reached from here: connects to
-// each by TCP and closes the connection again. Nothing is sent.
+// Finds out for the metadata server whether other data servers can be reached from here, also by
+// large packets (rpc/transport/path_try.h).
 //
 // Threading: a Dialer runs one thread of its own. try_all() may be called from any thread; `done`
 // runs on the dialer's thread, or within try_all(), once.

@@ -7,19 +7,24 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rpc/control/messages.h"
 
 namespace weft::rpc::control {
 
-// Of each address, in the order of the request, why no connection came about; empty: one did.
+// Begins what is wrong with the size of packets, where a connection came about.
+constexpr std::string_view kOfMtu = "MTU: ";
+
+// Of each address, in the order of the request, what is wrong with the path there; empty: nothing.
 struct TriedAddresses {
   std::vector<std::string> why;
   friend bool operator==(const TriedAddresses&, const TriedAddresses&) = default;
 };
 
-// Connects to each by TCP, all at the same time, and closes the connections. kBusy: it does so for
+// Connects to each by TCP, all at the same time, and sends an NFS call that does nothing, which is
+// as large as the path's packets get. kBusy: it does so for
 // another request already.
 struct TryAddresses {
   static constexpr std::uint32_t kVerb = 37;

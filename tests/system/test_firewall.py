@@ -1,5 +1,5 @@
 """Firewalls that drop what comes: between two data servers, and before one of the metadata server's
-addresses."""
+addresses; and links that drop what is too large for them."""
 
 import json
 import subprocess
@@ -13,36 +13,76 @@ from harness.run import sh, wait_until
 pytestmark = [pytest.mark.any_store, pytest.mark.faults]
 
 
-def ports(cluster, prefix) -> tuple[int, dict[str, list[str]]]:
+def between_data_servers(cluster, prefix) -> tuple[int, dict[str, list[str]]]:
     """The exit status of the doctor at the metadata server's machine, and what it says of paths
-    between data servers: by what it found, the texts."""
+    between data servers, and of all that are narrow: by what it found and check, the texts."""
     done = subprocess.run(
         [*cluster.mds_node.enter_command(), str(paths.weft_command()), "--socket",
          str(cluster.admin_socket), "doctor", "--prefix", str(prefix), "-o", "json"],
         text=True, capture_output=True, timeout=60)
     found: dict[str, list[str]] = {}
     for row in json.loads(done.stdout):
-        if row["check"] == "port" and row["is"].startswith("from "):
-            found.setdefault(row["found"], []).append(row["is"])
-            assert row["found"] != "bad" or f"TCP port {NFS_PORT} from" in row["to_do"]
+        if row["is"].startswith("from ") or row["check"] == "MTU":
+            found.setdefault(f"{row['found']} {row['check']}", []).append(row["is"])
+            if row["found"] == "bad":
+                expected = "one MTU" if row["check"] == "MTU" else f"TCP port {NFS_PORT} from"
+                assert expected in row["to_do"]
     return done.returncode, {word: sorted(texts) for word, texts in found.items()}
 
 
-def test_a_doctor_names_the_data_servers_that_do_not_reach_each_other(run, network):
-    cluster = Cluster(run, network, Options(data_servers=3))
-    prefix = run.make_folder("prefix")
-    (prefix / "etc/weft").mkdir(parents=True)
-    (prefix / "etc/weft/ganesha.conf").symlink_to(cluster.folder / "ganesha.conf")
-    all_good = {"good": [f"from ds{number} to other data servers" for number in (1, 2, 3)]}
-    wait_until(lambda: ports(cluster, prefix)[1] == all_good, 30, "data servers that listen", 0.5)
+ALL_GOOD = {"good port": [f"from ds{number} to other data servers" for number in (1, 2, 3)]}
+
+
+@pytest.fixture
+def cluster(run, network):
+    return Cluster(run, network, Options(data_servers=3))
+
+
+@pytest.fixture
+def prefix(run, cluster):
+    """Of a machine that has this metadata server; data servers listen."""
+    folder = run.make_folder("prefix")
+    (folder / "etc/weft").mkdir(parents=True)
+    (folder / "etc/weft/ganesha.conf").symlink_to(cluster.folder / "ganesha.conf")
+    wait_until(lambda: between_data_servers(cluster, folder)[1] == ALL_GOOD, 30,
+               "data servers that listen", 0.5)
+    return folder
+
+
+def test_a_doctor_names_the_data_servers_that_do_not_reach_each_other(cluster, prefix):
     first, second, _ = cluster.ds
     first.node.drop_port_towards(second.node.address, NFS_PORT)
-    status, found = ports(cluster, prefix)
+    status, found = between_data_servers(cluster, prefix)
     assert status == 1
-    assert found["bad"] == [f"from ds1 to ds2 {second.node.address}:{NFS_PORT}: no answer"]
-    assert len(found["good"]) == 2  # the other direction, too
+    assert found["bad port"] == [f"from ds1 to ds2 {second.node.address}:{NFS_PORT}: no answer"]
+    assert len(found["good port"]) == 2  # the other direction, too
     first.node.unlimit()
-    assert ports(cluster, prefix)[1] == all_good
+    assert between_data_servers(cluster, prefix)[1] == ALL_GOOD
+
+
+def test_a_doctor_names_paths_that_swallow_large_packets(cluster, prefix):
+    first, second, third = cluster.ds
+    for node in (first.node, third.node, cluster.mds_node):
+        node.send_single_packets()
+    second.node.take_packets_of(1400)  # from anybody
+    status, found = between_data_servers(cluster, prefix)
+    assert status == 1
+    assert found["bad MTU"] == [
+        f"{way}ds2 {second.node.address}:{NFS_PORT}: segments of 1448 bytes do not get through"
+        for way in ("", "from ds1 to ", "from ds3 to ")]
+    assert found["good port"] == ["from ds2 to other data servers"]
+    second.node.take_packets_of(1500)
+    assert between_data_servers(cluster, prefix)[1] == ALL_GOOD
+
+
+def test_a_doctor_names_data_servers_with_a_smaller_mtu(cluster, prefix):
+    first, second, third = cluster.ds
+    sh("ip", "-n", second.node.namespace, "link", "set", "e0", "mtu", "1492")
+    status, found = between_data_servers(cluster, prefix)
+    assert status == 1
+    assert found["bad MTU"] == [
+        f"{way}ds2 {second.node.address}:{NFS_PORT}: segments of 1440 bytes, and of 1448 here"
+        for way in ("", "from ds1 to ", "from ds3 to ")]
 
 
 def test_the_second_address_of_a_name_is_tried_where_the_first_does_not_answer(run, network):

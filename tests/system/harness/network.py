@@ -157,6 +157,16 @@ class Node:
         tc("qdisc", "parent", "1:20", "handle", "20:", "bfifo", "limit", "1")
         tc("filter", "parent", "1:", "protocol", "ip", "u32", *match, "flowid", "1:20")
 
+    def take_packets_of(self, mtu: int) -> None:
+        """What comes here and is larger is lost on the way, and nobody is told: of those who
+        send_single_packets()."""
+        sh("ip", "-n", self.hub, "link", "set", self.port, "mtu", str(mtu))
+
+    def send_single_packets(self) -> None:
+        """As a real link has them. Else a veth pair passes on what is to be cut into packets by
+        the device, in one piece, whatever the MTU of links on the way."""
+        sh("ip", "-n", self.namespace, "link", "set", "e0", "gso_max_segs", "1")
+
     def unlimit(self) -> None:
         for namespace, device in ((self.hub, self.port), (self.namespace, "e0")):
             sh("tc", "-n", namespace, "qdisc", "del", "dev", device, "root", check=False)

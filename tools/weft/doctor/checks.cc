@@ -9,15 +9,16 @@
 #include <ranges>
 
 #include "rpc/base/toml.h"
+#include "rpc/control/try_addresses.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
 namespace {
 
-constexpr double kFewSyncs = 200;   // a second, for the metadata store
-constexpr double kFewestSyncs = 5;  // of any disk that is in order
-constexpr std::uint32_t kTimestampBytes = 12;
+constexpr double kFewSyncs = 200;                 // a second, for the metadata store
+constexpr double kFewestSyncs = 5;                // of any disk that is in order
 constexpr std::uint64_t kFilesOfUnits = 1048576;  // LimitNOFILE
+constexpr const char* kOneMtu = "give all machines and switches of the network one MTU";
 
 std::string_view word(Found found) {
   switch (found) {
@@ -55,6 +56,19 @@ std::optional<layout::NetAddress> hex_address(std::string_view ip, std::string_v
   const auto [end, error] = std::from_chars(port.data(), last, address.port, 16);
   if (error != std::errc{} || end != last) return std::nullopt;
   return address;
+}
+
+Check check_broken(const std::string& from, const mds::BrokenPathReport& broken) {
+  const std::string path = fmt::format("from {} to {} {}", from, broken.to.name, broken.address);
+  if (broken.why.starts_with(rpc::control::kOfMtu)) {
+    return {"MTU", Found::kBad,
+            fmt::format("{}: {}", path, broken.why.substr(rpc::control::kOfMtu.size())), kOneMtu};
+  }
+  const std::string port = broken.address.substr(broken.address.rfind(':') + 1);
+  return {"port", Found::kBad, fmt::format("{}: {}", path, broken.why),
+          fmt::format("let the firewalls of {0} and {1}, and between them, pass TCP port {2} from "
+                      "{0} to {1}: copies go that way",
+                      from, broken.to.name, port)};
 }
 
 }  // namespace
@@ -137,16 +151,13 @@ std::vector<Check> check_folder(const FolderFacts& facts) {
 }
 
 std::vector<Check> check_path(const PathFacts& facts) {
-  if (!facts.error.empty()) {
-    return {{"port", Found::kBad, fmt::format("{}: {}", facts.to, facts.error),
+  if (!facts.path.error.empty()) {
+    return {{"port", Found::kBad, fmt::format("{}: {}", facts.to, facts.path.error),
              "is it running, and does the firewall there pass this port from here?"}};
   }
   std::vector<Check> out{{"port", Found::kGood, facts.to + " accepts", ""}};
-  if (facts.path_mss != 0 && facts.path_mss + kTimestampBytes < facts.own_mss) {
-    out.push_back({"MTU", Found::kBad,
-                   fmt::format("{}: segments of {} bytes, and of {} here", facts.to,
-                               facts.path_mss + kTimestampBytes, facts.own_mss),
-                   "give all machines and switches of the network one MTU"});
+  if (!facts.path.mtu.empty()) {
+    out.push_back({"MTU", Found::kBad, fmt::format("{}: {}", facts.to, facts.path.mtu), kOneMtu});
   }
   return out;
 }
@@ -162,13 +173,7 @@ std::vector<Check> check_paths(const mds::PathsReport& report) {
                          : "run weft doctor again; weft ds list says how it is"});
     }
     for (const mds::BrokenPathReport& broken : from.broken) {
-      const std::string port = broken.address.substr(broken.address.rfind(':') + 1);
-      out.push_back(
-          {"port", Found::kBad,
-           fmt::format("from {} to {} {}: {}", name, broken.to.name, broken.address, broken.why),
-           fmt::format("let the firewalls of {0} and {1}, and between them, pass TCP "
-                       "port {2} from {0} to {1}: copies go that way",
-                       name, broken.to.name, port)});
+      out.push_back(check_broken(name, broken));
     }
     if (from.why.empty() && from.broken.empty() && from.tried > 0) {
       out.push_back({"port", Found::kGood, fmt::format("from {} to other data servers", name), ""});

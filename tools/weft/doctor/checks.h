@@ -13,6 +13,7 @@
 #include "ganesha-fsal/admin/path_reports.h"
 #include "ganesha-fsal/config/options_check.h"
 #include "layout/net_address.h"
+#include "rpc/transport/path_try.h"
 #include "rpc/xdr/describe_json.h"
 
 namespace weft::cli {
@@ -51,12 +52,10 @@ struct FolderFacts {
 };
 [[nodiscard]] std::vector<Check> check_folder(const FolderFacts& facts);
 
-// A connection to another server.
+// How it is to get to another server.
 struct PathFacts {
-  std::string to;     // "metadata server 192.0.2.1:20480"
-  std::string error;  // empty: it was made
-  std::uint32_t own_mss = 0;
-  std::uint32_t path_mss = 0;  // what goes into a segment; 0: not to be looked at
+  std::string to;  // "metadata server 192.0.2.1:20480"
+  rpc::TriedPath path;
 };
 [[nodiscard]] std::vector<Check> check_path(const PathFacts& facts);
 

@@ -1,9 +1,7 @@
 #include "tools/weft/doctor/doctor.h"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <spdlog/fmt/fmt.h>
-#include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -11,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -22,6 +19,7 @@
 #include "rpc/base/buffer.h"
 #include "rpc/peer/endpoint.h"
 #include "rpc/peer/resolve.h"
+#include "rpc/transport/path_try.h"
 #include "tools/weft/doctor/checks.h"
 #include "tools/weft/output.h"
 #include "tools/weft/setup/setup_texts.h"
@@ -30,10 +28,11 @@
 namespace weft::cli {
 namespace {
 
-using boost::system::error_code;
+using rpc::PathTry;
+using rpc::TriedPath;
 using Steady = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kConnecting{3000};
+constexpr std::chrono::milliseconds kTrying{3000};  // a server
 constexpr std::chrono::milliseconds kSyncing{500};
 constexpr std::chrono::milliseconds kAllPaths{60'000};  // data servers try some seconds each
 
@@ -108,31 +107,14 @@ std::vector<Check> look_at_folder(const std::string& path, bool metadata) {
   return check_folder(facts);
 }
 
-bool is_own(const layout::NetAddress& address) {
-  layout::NetAddress any_port = address;
-  any_port.port = 0;
-  return can_listen(any_port);
-}
-
-PathFacts look_at_path(const std::string& what, const layout::NetAddress& address) {
-  PathFacts facts{.to = what + " " + layout::to_string(address), .error = {}};
+PathFacts look_at_path(const std::string& what, const layout::NetAddress& address, PathTry::To to) {
+  PathFacts facts{.to = what + " " + layout::to_string(address), .path = {}};
   boost::asio::io_context io;
-  boost::asio::ip::tcp::socket socket(io);
-  error_code failed = boost::asio::error::would_block;
-  socket.async_connect(rpc::peer::to_endpoint(address),
-                       [&failed](const error_code& error) { failed = error; });
-  io.run_for(kConnecting);
-  if (failed) {
-    facts.error = failed == boost::asio::error::would_block ? "no answer" : failed.message();
-    return facts;
-  }
-  if (is_own(address)) return facts;
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
-    facts.own_mss = info.tcpi_advmss;
-    facts.path_mss = info.tcpi_snd_mss;
-  }
+  const auto path = PathTry::begin(io, rpc::peer::to_endpoint(address), to,
+                                   [&facts](TriedPath tried) { facts.path = std::move(tried); });
+  io.run_for(kTrying);
+  path->give_up();
+  io.run();
   return facts;
 }
 
@@ -155,9 +137,9 @@ class Doctor {
     if (first) look_at_mds();
     for (const std::string& store : stores_) add(look_at_folder(store, false));
     for (const layout::NetAddress& mds : control_)
-      add(check_path(look_at_path("metadata server", mds)));
+      add(check_path(look_at_path("metadata server", mds, PathTry::To::kOther)));
     for (const layout::NetAddress& target : targets_)
-      add(check_path(look_at_path("target", target)));
+      add(check_path(look_at_path("target", target, PathTry::To::kOther)));
     if (first) look_at_system();
     look_at_client();
     for (const std::string& server : options_.servers) look_at_server(server);
@@ -273,7 +255,7 @@ class Doctor {
       for (const std::string& text : server.addresses) {
         const auto address = layout::parse_address(text);
         if (!address) continue;
-        add(check_path(look_at_path(server.name, *address)));
+        add(check_path(look_at_path(server.name, *address, PathTry::To::kNfs)));
         all += " " + layout::to_string(*address);
       }
     }
@@ -297,7 +279,7 @@ class Doctor {
     if (!known) return;
     const auto servers = nfs_servers(*known);
     for (const layout::NetAddress& server : servers) {
-      add(check_path(look_at_path("NFS server", server)));
+      add(check_path(look_at_path("NFS server", server, PathTry::To::kNfs)));
     }
     if (servers.empty()) return;
     const bool driver =
@@ -314,7 +296,7 @@ class Doctor {
                 "say it like 192.0.2.11:2051, or with a name that is known here"});
       return;
     }
-    add(check_path(look_at_path("server", *address)));
+    add(check_path(look_at_path("server", *address, PathTry::To::kNfs)));
   }
 
   const Settings& settings_;

@@ -69,20 +69,28 @@ TEST_CASE("a path between data servers that is broken is said with both ends", "
         .broken = {{{2, "d2"}, "[2001:db8::2]:2051", "no answer"}},
         .why = {}},
        {.server = {2, "d2"}, .tried = 2, .broken = {}, .why = {}},
+       {.server = {5, "d5"},
+        .tried = 2,
+        .broken = {{{2, "d2"}, "192.0.2.2:2051", "MTU: segments of 9 bytes do not get through"}},
+        .why = {}},
        {.server = {3, "d3"}, .broken = {}, .why = mds::kTooOldForPaths},
        {.server = {4, "d4"}, .broken = {}, .why = "it is not connected"}}};
   const auto checks = check_paths(report);
-  REQUIRE(checks.size() == 4);
+  REQUIRE(checks.size() == 5);
   CHECK(checks[0].found == Found::kBad);
   CHECK(checks[0].is == "from d1 to d2 [2001:db8::2]:2051: no answer");
   CHECK(checks[0].to_do.contains("pass TCP port 2051 from d1 to d2"));
   CHECK(checks[1].found == Found::kGood);
   CHECK(checks[1].is == "from d2 to other data servers");
-  CHECK(checks[2].found == Found::kNote);
-  CHECK(checks[2].is.contains("too old"));
-  CHECK(checks[2].to_do.contains("one version"));
+  CHECK(checks[2].what == "MTU");
+  CHECK(checks[2].found == Found::kBad);
+  CHECK(checks[2].is == "from d5 to d2 192.0.2.2:2051: segments of 9 bytes do not get through");
+  CHECK(checks[2].to_do.contains("one MTU"));
   CHECK(checks[3].found == Found::kNote);
-  CHECK(checks[3].to_do.contains("weft ds list"));
+  CHECK(checks[3].is.contains("too old"));
+  CHECK(checks[3].to_do.contains("one version"));
+  CHECK(checks[4].found == Found::kNote);
+  CHECK(checks[4].to_do.contains("weft ds list"));
   // One alone has none to reach.
   CHECK(check_paths({{{.server = {1, "d1"}, .broken = {}, .why = {}}}}).empty());
 }
@@ -113,14 +121,14 @@ TEST_CASE("disks that are slow, full, or without holes", "[doctor]") {
 }
 
 TEST_CASE("a path that takes less than this machine sends", "[doctor]") {
-  CHECK(check_path({.to = "d1", .error = "no answer"}).front().found == Found::kBad);
-  CHECK(check_path({.to = "d1", .error = {}, .own_mss = 1460, .path_mss = 1448}).size() == 1);
-  const auto less = check_path({.to = "d1", .error = {}, .own_mss = 8960, .path_mss = 1448});
+  CHECK(check_path({.to = "d1", .path = {"no answer", ""}}).front().found == Found::kBad);
+  CHECK(check_path({.to = "d1", .path = {}}).size() == 1);
+  const auto less = check_path({.to = "d1", .path = {"", "segments of 9 bytes"}});
   REQUIRE(less.size() == 2);
+  CHECK(less[0].found == Found::kGood);
   CHECK(less[1].what == "MTU");
   CHECK(less[1].found == Found::kBad);
-  // Of this machine itself nothing is looked at.
-  CHECK(check_path({.to = "d1", .error = {}, .own_mss = 0, .path_mss = 0}).size() == 1);
+  CHECK(less[1].is == "d1: segments of 9 bytes");
 }
 
 TEST_CASE("texts of a data server's file", "[doctor]") {
