@@ -133,6 +133,12 @@ namespace {
 constexpr char kNoStore[] =
     " holds no store (is its disk mounted?), and store.create does not allow to make one";
 
+// Also one that cannot be read.
+bool has_identity(int root) {
+  auto text = read_small_file(root, kIdentityFile, kMaxSmallFile);
+  return text || !(text.error() == Errc::kNotFound);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const std::string& path, bool create,
@@ -148,6 +154,7 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const std::string& 
     if (create || !(root.error() == Errc::kNotFound)) return pass(root);
     return fail(Errc::kNotFound, path + kNoStore);
   }
+  if (!create && !has_identity(root->get())) return fail(Errc::kNotFound, path + kNoStore);
   OwnedFd lock(::openat(root->get(), kLockFile, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return fail_errno(errno, "open " + path + "/lock");
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -169,7 +176,7 @@ Result<> StoreDirectory::load_or_format(bool create, Random& random) {
     identity_ = *identity;
   } else if (!(text.error() == Errc::kNotFound)) {
     return pass(text);
-  } else if (!create) {
+  } else if (!create) {  // it is gone since
     return fail(Errc::kNotFound, path_ + kNoStore);
   } else if (auto formatted = format(random); !formatted) {
     return pass(formatted);

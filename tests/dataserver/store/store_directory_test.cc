@@ -64,6 +64,7 @@ TEST_CASE("a store is formatted once and keeps its identity and data server id")
       " holds no store (is its disk mounted?), and store.create does not allow to make one";
   CHECK(refused(path, false) == path + none);
   CHECK(refused(folder.path(), false) == folder.path() + none);
+  CHECK(std::filesystem::is_empty(folder.path()));  // a disk may be mounted over it
   CHECK(refused(path + "/a", true) ==
         path + "/a: the folder that it is to be made in is not there");
   StoreIdentity identity;
