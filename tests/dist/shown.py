@@ -3,7 +3,10 @@
 Before each block of code an operator's page has a comment, which readers do not see:
 
     <!-- run -->                          commands, which a test runs in the order of the page
+    <!-- run on a new m1 -->              the same; before it a bare machine takes the place of m1
+    <!-- run on new machines -->          the same, of all machines
     <!-- append m1:/etc/weft/x.conf -->   a part of a file: the test puts it at the file's end
+    <!-- part of d1:/etc/weft/x.toml -->  tables of a file: the test checks the file with these keys
     <!-- not run: REASON -->              what no test can run
 
 A command has a prompt that names its machine: "m1# weft health". The lines below it are what it
@@ -17,11 +20,12 @@ from pathlib import Path
 DOCS = Path(__file__).parents[2] / "docs"
 # In the order in which somebody does what they say, with one system.
 PAGES = ["overview", "installing", "sizing", "networks", "clients", "operating", "small-files",
-         "data-servers", "targets", "keys", "upgrading", "backup", "installing-by-hand",
-         "troubleshooting", "fail-over", "security"]
+         "data-servers", "targets", "keys", "upgrading", "backup", "troubleshooting", "fail-over",
+         "security", "installing-by-hand"]
 MACHINES = ["m1", "d1", "d2", "d3", "d4", "c1"]
 
-_MARK = re.compile(r"<!-- (run|append (\w+):(/\S+)|not run: (.+)) -->")
+_MARK = re.compile(r"<!-- (run|run on a new (\w+)|run on new (machines)|"
+                   r"(?:append|part of) (\w+):(/\S+)|not run: .+) -->")
 _FENCE = re.compile(r"^( *)```(.*)$")
 _PROMPT = re.compile(rf"^({'|'.join(MACHINES)})# (.+)$")
 
@@ -36,10 +40,11 @@ class Command:
 @dataclass
 class Block:
     where: str          # page and line
-    kind: str           # run, append, not run; "": it has no mark
+    kind: str           # run, append, part, not; "": it has no mark
     lines: list[str]
-    machine: str = ""   # of append
+    machine: str = ""   # of append and part
     file: str = ""
+    new: str = ""       # a machine, or "machines"
 
     def commands(self) -> list[Command]:
         found: list[Command] = []
@@ -67,8 +72,9 @@ def blocks_of(name: str, text: str) -> list[Block]:
         elif fence:
             indent = fence[1]
             open_block = Block(f"{name}:{number}", mark[1].split(" ")[0] if mark else "", [])
-            if mark and mark[2]:
-                open_block.machine, open_block.file = mark[2], mark[3]
+            if mark:
+                open_block.new = mark[2] or mark[3] or ""
+                open_block.machine, open_block.file = mark[4] or "", mark[5] or ""
             found.append(open_block)
             mark = None
         else:
@@ -81,12 +87,13 @@ def blocks(page: str) -> list[Block]:
 
 
 def even(line: str) -> str:
-    """Without what differs from one system and moment to another: numbers, their units and signs,
-    tokens, and the width of columns."""
+    """Without what differs from one system and moment to another: numbers and how many there are in
+    a list of them, their units and signs, tokens, and the width of columns."""
     line = re.sub(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID", line)
     line = re.sub(r"\b[0-9a-f]{16,64}\b", "HEX", line)
     line = re.sub(r"\b\d+ (?:d|h|min) \d+ (?:h|min|s)\b", "0", line)  # a duration in two units
     line = re.sub(r"\d+(?:\.\d+)?(?: ?(?:[KMGTP]i?B(?:/s)?|B/s|B|ms|us|s|min|h|d|%)\b)?", "0", line)
+    line = re.sub(r"\b0(?:, 0)+\b", "0", line)
     return " ".join(line.split())
 
 

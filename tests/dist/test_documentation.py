@@ -4,17 +4,19 @@ m1 gets a metadata server, d1 to d3 data servers, d4 comes later; c1 is a Linux 
 the addresses that the pages have: 192.0.2.1, .11 to .14, .101. None has a package of ours at first.
 """
 
+import json
 import os
 import re
 import shutil
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 import roots
 import shown
 from harness.client import start_client
-from harness.network import Network
+from harness.network import Network, Node
 from harness.run import Run
 from test_machines import allow_what_there_is
 
@@ -22,7 +24,7 @@ REPOSITORY = Path(__file__).parents[2]
 TOKEN = re.compile(r"\b[0-9a-f]{32}\b")
 # What says how things are: it may take a moment until they are as the page has it.
 ASKS = re.compile(r"weft (health|doctor|version|status|ds list|df|verify|\w+ status)")
-SCP = re.compile(r"scp -p /(\S+) (\w+):/(\S+)")
+SCP = re.compile(r"scp -r?p (\w+:)?/(\S+) (\w+:)?/(\S+)")
 PATIENCE_S = 90
 INSTALLED_S = 300  # from bare machines to a client whose I/O all went to data servers
 
@@ -55,6 +57,14 @@ d1# two
   ```
   line
   ```
+<!-- run on a new m1 -->
+```
+m1# one
+```
+<!-- part of d1:/etc/x.toml -->
+```
+[server]
+```
 <!-- run -->
 Text between.
 ```
@@ -64,13 +74,15 @@ none
 
 
 def test_blocks_are_found():
-    run, append, bare = shown.blocks_of("x.md", PAGE)
+    run, append, new, part, bare = shown.blocks_of("x.md", PAGE)
     assert (run.kind, run.where) == ("run", "x.md:3")
     assert run.commands() == [shown.Command("m1", "one", ["a 17", "..."]),
                               shown.Command("d1", "two")]
     assert (append.machine, append.file, append.lines) == ("c1", "/etc/fstab", ["line"])
+    assert (new.kind, new.new, run.new) == ("run", "m1", "")
+    assert (part.kind, part.machine, part.file) == ("part", "d1", "/etc/x.toml")
     assert bare.kind == ""
-    with pytest.raises(ValueError, match="x.md:16: no prompt"):
+    with pytest.raises(ValueError, match="x.md:24: no prompt"):
         bare.commands()
 
 
@@ -79,6 +91,7 @@ def test_blocks_are_found():
     (["up 8.3 s"], "up 2 min 46 s\n", ""),
     (["up 8.3 s 1"], "up 1 d 3 h 2\n", ""),
     (["1 2 s"], "1 s\n", "0 0"),
+    (["tcp from 2"], "tcp from 1, 3\n", ""),
     (["a", "...", "b"], "a\nx\ny\nb\n", ""),
     (["a", "b"], "a\nx\nb\n", "b"),
     (["a"], "a\nb\n", "and more: b"),
@@ -93,28 +106,46 @@ class House:
 
     def __init__(self, run: Run, packages: Path):
         self.token = ""
+        self.made_new = 0
         self.network = Network(run, "192.0.2")
         # Of what ours depend on, not of ours: machines of a test reach no mirror.
         root = roots.Root(run, "ready", [roots.bare(packages)], packages)
         root.install(roots.PACKAGES)
         root.run(f"dpkg --purge {' '.join(roots.PACKAGES)}; rm -rf /etc/weft /var/lib/weft")
+        self.bare = root
         nodes = {"m1": self.network.mds()}
         nodes |= {f"d{number}": self.network.data_server(number) for number in range(1, 5)}
-        self.machines = {name: roots.Machine(root, name, node) for name, node in nodes.items()}
-        for machine in self.machines.values():
-            machine.run("ip route add default via 192.0.2.254\nmkdir -p /srv/weft/a /var/backups\n"
-                        "mount -t tmpfs -o size=2G tmpfs /srv/weft/a")
-            allow_what_there_is(machine)
+        self.machines = {name: self.boot(name, node) for name, node in nodes.items()}
         self.client = start_client(run, self.network)
         # Its root is read only: what the pages change is in memory.
         self.client.run("cp -a /etc /tmp/etc && mount --bind /tmp/etc /etc\n"
                         "mount -t tmpfs tmpfs /srv && useradd -M alice", root=True)
 
+    def boot(self, name: str, node: Node) -> roots.Machine:
+        machine = roots.Machine(self.bare, name, node)
+        machine.run("ip route replace default via 192.0.2.254\nmkdir -p /srv/weft/a /var/backups\n"
+                    "mount -t tmpfs -o size=2G tmpfs /srv/weft/a")
+        allow_what_there_is(machine)
+        return machine
+
+    def make_new(self, what: str) -> None:
+        """A machine is lost, or all are. A bare one with its address takes its place."""
+        names = [what] if what in self.machines else list(self.machines)
+        if what == "m1":  # what was removed is so at data servers, too
+            self.machines[what].wait("weft -o json status | grep -q '\"removals_queued\": 0,'",
+                                     "objects of removed files to go")
+        for name in names:
+            self.machines[name].stop()
+        for name in names:
+            self.made_new += 1
+            self.machines[name] = self.boot(f"{name}-{self.made_new}", self.machines[name].node)
+
     def type(self, machine: str, text: str) -> tuple[int, str]:
         """Returns its exit status and what it printed."""
         if words := SCP.fullmatch(text):  # no machine has ssh
-            folder, other = self.machines[machine].path, self.machines[words[2]].path
-            shutil.copy2(folder / words[1], other / words[3])
+            source, to = (self.machines[(there or machine).rstrip(":")].path / path
+                          for there, path in (words.group(1, 2), words.group(3, 4)))
+            (shutil.copytree if source.is_dir() else shutil.copy2)(source, to)
             return 0, ""
         if machine == "c1":
             if "weft verify" in text:
@@ -154,6 +185,17 @@ class House:
         assert stored() - before >= 2 * (16 << 10)
         self.client.run("rm /tmp/new /mnt/scratch/new")
 
+    def part_is_right(self, block: shown.Block) -> None:
+        """The file is one that its program takes, with what the block has."""
+        machine = self.machines[block.machine]
+        file = tomllib.loads((machine.path / block.file.lstrip("/")).read_text())
+        for name, value in tomllib.loads("\n".join(block.lines)).items():
+            file[name] = {**file.get(name, {}), **value} if isinstance(value, dict) else value
+        machine.write("/etc/weft/with-part.toml", toml(file))
+        said = machine.run("weft check-config /etc/weft/with-part.toml 2>&1", check=False)
+        assert "good" in said, f"{block.where}: {said}"
+        machine.run("rm /etc/weft/with-part.toml")
+
     def append(self, block: shown.Block) -> None:
         text = "\n".join(block.lines) + "\n"
         if block.machine == "c1":
@@ -162,6 +204,16 @@ class House:
             file = self.machines[block.machine].path / block.file.lstrip("/")
             with file.open("a") as end:
                 end.write(text)
+
+
+def toml(tables: dict) -> str:
+    """Of a file that has tables, and lists of tables, of plain values, which TOML has as JSON."""
+    found = []
+    for name, content in tables.items():
+        for table in content if isinstance(content, list) else [content]:
+            head = f"[[{name}]]" if isinstance(content, list) else f"[{name}]"
+            found += [head, *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    return "\n".join(found) + "\n"
 
 
 def recording() -> str:
@@ -176,12 +228,16 @@ def house(packages):
 
 
 @pytest.mark.parametrize("page", [page for page in shown.PAGES if any(
-    block.kind in ("run", "append") for block in shown.blocks(page))])
+    block.kind in ("run", "append", "part") for block in shown.blocks(page))])
 def test_pages_are_right(house, page):
     began = time.monotonic()
     for block in shown.blocks(page):
+        if block.new:
+            house.make_new(block.new)
         if block.kind == "append":
             house.append(block)
+        if block.kind == "part":
+            house.part_is_right(block)
         for command in block.commands() if block.kind == "run" else []:
             said = house.do(command, block.where)
             if recording():
