@@ -44,6 +44,7 @@ constexpr HealthCode kCodes[] = {
     {"PLACEMENT", "copies cannot be, or are not, in as many failure domains as they should"},
     {"DS_NAMESAKES", "data servers have one name, or tell clients one address"},
     {"CLIENTS_REFUSED", "new clients cannot be recorded, and are refused"},
+    {"CLIENTS_WAIT", "there are as many clients, or sessions, as there may be"},
     {"LEASE_SHORT", "clients that are idle lose their leases"},
     {"GRACE_SHORT", "clients that are idle when the server restarts come too late"},
     {"WARNING", "something else, which the sentence says"},

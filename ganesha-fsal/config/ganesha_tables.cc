@@ -191,6 +191,7 @@ constexpr GaneshaKey kNfs4Keys[] = {
     number("slot_table_size", 1, 1024),
     flag("Enforce_UTF8_Validation"),
     number("Max_Client_Ids", 0, kMost32),
+    number("Max_Sessions", 0, kMost32),
     number("Max_Open_States_Per_Client", 0, kMost32),
     number("Expired_Client_Threshold", 0, 256),
     number("Max_Open_Files_For_Expired_Client", 0, kMost32),

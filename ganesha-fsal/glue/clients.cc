@@ -73,4 +73,13 @@ std::map<ClientId, NfsClient> nfs_clients() {
   return std::move(list.clients);
 }
 
+NfsPlaces nfs_places() {
+  nfs4_client_counts counts{};
+  nfs4_count_clients(&counts);
+  return {.clients = counts.clients,
+          .most_clients = counts.most_clients,
+          .sessions = counts.sessions,
+          .most_sessions = counts.most_sessions};
+}
+
 }  // namespace weft::mds

@@ -16,6 +16,8 @@ namespace weft::mds {
 // printable ASCII, cut at 128 bytes.
 [[nodiscard]] std::map<ClientId, NfsClient> nfs_clients();
 
+[[nodiscard]] NfsPlaces nfs_places();
+
 // Where the request that this thread carries out comes from; nullopt: from nobody.
 [[nodiscard]] std::optional<layout::NetAddress> caller_address();
 

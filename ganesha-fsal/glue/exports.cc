@@ -64,6 +64,7 @@ Environment environment_of(ServedStore& store) {
           .grace_left = [] { return std::chrono::milliseconds(nfs_grace_left_ms()); },
           .clients = &nfs_clients,
           .client_refused = &nfs4_add_clid_error,
+          .places = &nfs_places,
           .is_open =
               [&store](FileId file, std::optional<ClientId> client) {
                 return store.open_files.is_open(file, client);

@@ -47,6 +47,14 @@ struct NfsClient {
   return client.address.empty() ? client.owner : client.address + " (" + client.owner + ")";
 }
 
+// How many there are, and how many there may be; 0: any number.
+struct NfsPlaces {
+  std::uint64_t clients = 0;
+  std::uint64_t most_clients = 0;
+  std::uint64_t sessions = 0;
+  std::uint64_t most_sessions = 0;
+};
+
 struct Environment {
   weft::Clock& clock;
   weft::Random& random;
@@ -62,6 +70,8 @@ struct Environment {
   // The errno for which the last new client was refused, since its record for a restart could not
   // be written; 0: it was not.
   std::function<int()> client_refused = [] { return 0; };
+  // While all places are taken newcomers wait.
+  std::function<NfsPlaces()> places = [] { return NfsPlaces{}; };
   // Whether the file is open by that client; by anybody.
   std::function<bool(FileId, std::optional<ClientId>)> is_open;
   Recaller& recaller;

@@ -80,6 +80,23 @@ std::vector<Warning> lease_warnings(std::chrono::seconds lease, std::chrono::sec
   return warnings;
 }
 
+std::vector<Warning> place_warnings(const NfsPlaces& places) {
+  std::vector<Warning> warnings;
+  if (places.most_clients != 0 && places.clients >= places.most_clients) {
+    warnings.push_back(
+        {"CLIENTS_WAIT", "There are " + std::to_string(places.clients) +
+                             " NFSv4 clients, as many as there may be (Max_Client_Ids). Others "
+                             "wait when they mount, until one leaves. weft clients lists them."});
+  }
+  if (places.most_sessions != 0 && places.sessions >= places.most_sessions) {
+    warnings.push_back({"CLIENTS_WAIT", "There are " + std::to_string(places.sessions) +
+                                            " sessions of NFSv4 clients, as many as there may be "
+                                            "(Max_Sessions). A client has one of its own; others "
+                                            "beside it wait."});
+  }
+  return warnings;
+}
+
 }  // namespace
 
 MetadataServer::MetadataServer(ServerOptions options, Environment environment, KvStore& store)
@@ -346,6 +363,7 @@ std::vector<Warning> MetadataServer::warnings() const {
              std::generic_category().message(error) +
              ". Those that are there go on; others can mount when it can be written."});
   }
+  std::ranges::move(place_warnings(environment_.places()), std::back_inserter(warnings));
   std::ranges::move(lease_warnings(environment_.lease, environment_.grace),
                     std::back_inserter(warnings));
   return warnings;

@@ -1,5 +1,5 @@
 """Who can reach a data server's port, and has no more than that, does not keep it from its clients;
-and it has thousands of clients.
+and it has thousands of clients. Nor does he keep the metadata server from those that it has.
 
 One data server without a metadata server, and the wire client (harness/standalone.py). Strangers
 come from many addresses of its own machine, a thousand connections at a time, and again as soon as
@@ -17,12 +17,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness.cluster import Options
+from harness.client import start_client
+from harness.cluster import Cluster, Options
 from harness.config import NFS_PORT, TARGET_PORT
+from harness.counters import weft
 from harness.in_namespace import InNamespace
+from harness.run import wait_until
 from harness.standalone import Caller, Standalone
 from wire import const, ops
-from wire.client import Client, decode_compound, encode_compound
+from wire.client import Client, NfsError, decode_compound, encode_compound
 from wire.rpc import Connection, auth_sys
 from wire.xdr import Packer, Unpacker
 
@@ -294,3 +297,49 @@ max_clients = {CLIENTS}
     assert after - held < LIMIT / MIB
     for one in clients:
         one.vanish()
+
+
+PLACES = 40
+APPENDS = """#!/usr/bin/python3
+import os, subprocess
+number = 0
+while not os.path.exists("/mnt/nfs/enough"):
+    with open("/mnt/nfs/file%d" % (number % 10), "ab") as file:
+        file.write(b"x" * 100000)
+    number += 1
+    subprocess.run(["weft-signal", "wrote-%d" % number], check=True)
+"""
+
+
+def strangers_until_refused(cluster):
+    strangers = []
+    with pytest.raises(NfsError, match="CREATE_SESSION.*DELAY"):
+        while len(strangers) <= PLACES:
+            strangers.append(cluster.connect(backchannel=False, slots=1))
+    return strangers
+
+
+def test_strangers_at_the_metadata_server_leave_a_client_its_place(run, network):
+    """A client of Linux works before, while and after they take all others, and the server
+    restarts."""
+    cluster = Cluster(run, network, Options(data_servers=1, nfs4=f"Max_Client_Ids = {PLACES};"))
+    client = start_client(run, network)
+    client.mount(cluster.address, cluster.path)
+    job = client.start_job(APPENDS)
+    client.wait_event("wrote-1", 60)
+    strangers = strangers_until_refused(cluster)
+    assert len(strangers) == PLACES - 1
+    codes = [one["code"] for one in weft(cluster, "health")["problems"]]
+    assert "CLIENTS_WAIT" in codes
+    client.run("echo more > /mnt/nfs/more")
+    cluster.mds.kill()
+    for one in strangers:
+        one.vanish()
+    cluster.restart_mds()
+    strangers = strangers_until_refused(cluster)
+    client.run("echo still > /mnt/nfs/still; touch /mnt/nfs/enough")
+    job.wait(120)
+    assert client.run("cat /mnt/nfs/more /mnt/nfs/still").output == "more\nstill\n"
+    for one in strangers:
+        one.close()
+    wait_until(lambda: "CLIENTS_WAIT" not in str(weft(cluster, "health")), 30, "places")

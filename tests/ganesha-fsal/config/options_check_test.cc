@@ -263,6 +263,8 @@ TEST_CASE("numbers and flags of Ganesha's are such, and numbers in Ganesha's ran
   CHECK(error_beside("NFSv4 { Lease_Lifetime = -1; }") == lease("-1"));
   CHECK(error_beside("NFSv4 { Lease_Lifetime = ~0; }") == lease("~0"));
   CHECK(error_in("NFSv4", "Lease_Lifetime = 0264; Grace_Period = 0;") == "");
+  CHECK(error_in("NFSv4", "Max_Client_Ids = 0; Max_Sessions = 0xffffffff;") == "");
+  CHECK(error_in("NFSv4", "Max_Sessions = 0x100000000;") != "");
   CHECK(error_beside("NFSv4 { Grace_Period = 9000; }") ==
         number("Grace_Period = 9000", "of seconds from 0 to 270"));
   CHECK(error_beside("EXPORT { Export_Id = x; }") == number("Export_id = x", "from 0 to 65535"));

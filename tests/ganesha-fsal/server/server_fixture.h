@@ -64,6 +64,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
             .grace_left = [this] { return std::chrono::milliseconds(grace_left.load()); },
             .clients = [this] { return clients; },
             .client_refused = [this] { return client_refused; },
+            .places = [this] { return places; },
             .is_open =
                 [this](FileId file, std::optional<ClientId> client) {
                   const std::lock_guard lock(mutex);
@@ -162,6 +163,7 @@ struct ServerTest : NamespaceCalls<Namespace*> {
   std::chrono::seconds lease{60};
   std::chrono::seconds grace{0};
   int client_refused = 0;
+  NfsPlaces places;
   std::atomic<int> grace_left{0};  // milliseconds
   std::map<ClientId, NfsClient> clients;
   std::set<std::uint32_t> copies;  // that exports ask for

@@ -445,6 +445,24 @@ TEST_CASE_METHOD(Assembled,
         std::vector<std::string>{"LEASE_SHORT", "GRACE_SHORT"});
 }
 
+TEST_CASE_METHOD(Assembled, "server: there are as many clients as there may be") {
+  const auto warned = [this] {
+    return make_admin_table(*server).ask(admin::GetStatus{})->status.warnings;
+  };
+  places = {.clients = 7, .most_clients = 0, .sessions = 9, .most_sessions = 0};
+  CHECK(warned().empty());
+  places = {.clients = 7, .most_clients = 8, .sessions = 9, .most_sessions = 10};
+  CHECK(warned().empty());
+  places = {.clients = 8, .most_clients = 8, .sessions = 9, .most_sessions = 10};
+  REQUIRE(warned().size() == 1);
+  CHECK(warned()[0].starts_with("There are 8 NFSv4 clients"));
+  CHECK(make_admin_table(*server).ask(admin::GetStatus{})->status.warning_codes ==
+        std::vector<std::string>{"CLIENTS_WAIT"});
+  places = {.clients = 7, .most_clients = 8, .sessions = 10, .most_sessions = 10};
+  REQUIRE(warned().size() == 1);
+  CHECK(warned()[0].starts_with("There are 10 sessions"));
+}
+
 TEST_CASE_METHOD(Assembled, "server: the list of data servers") {
   const admin::Table reports = make_admin_table(*server);
   const auto servers_told = [&](const admin::Table& table) {

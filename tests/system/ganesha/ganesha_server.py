@@ -34,7 +34,7 @@ NFS_CORE_PARAM {
 NFSv4 {
   Graceless = %(graceless)s; Grace_Period = %(grace)d; PNFS_MDS = true;
   Minor_Versions = 0, 1, 2; RecoveryBackend = fs;
-  RecoveryRoot = %(folder)s/recovery; Lease_Lifetime = %(lease)d;
+  RecoveryRoot = %(folder)s/recovery; Lease_Lifetime = %(lease)d; %(nfsv4)s
 }
 MEM { Inode_Size = 4096; }
 EXPORT_DEFAULTS { Access_Type = RW; Squash = None; SecType = sys, none; }
@@ -63,12 +63,12 @@ def sanitized():
 class Ganesha:
     """Starts in the constructor; raises with the end of its log if it does not come up in time.
     Without grace_s it is never in grace; with it, it begins with a grace period, which is over
-    soon, since there are no clients to wait for."""
+    soon, since there are no clients to wait for. nfsv4 is more of its NFSv4 block."""
 
-    def __init__(self, lease_s=60, grace_s=0, start_timeout_s=20):
+    def __init__(self, lease_s=60, grace_s=0, start_timeout_s=20, nfsv4=""):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="weft-ganesha-"))
         self.address = ("127.0.0.1", _free_port())
-        self._write_configuration(lease_s, grace_s)
+        self._write_configuration(lease_s, grace_s, nfsv4)
         self._open_to_users(self._start(start_timeout_s))
 
     def _start(self, timeout_s, **more):
@@ -104,7 +104,7 @@ class Ganesha:
                     assert time.monotonic() < deadline, "grace does not end"
                     time.sleep(0.05)
 
-    def _write_configuration(self, lease_s, grace_s):
+    def _write_configuration(self, lease_s, grace_s, nfsv4):
         plugins = self.folder / "plugins"
         plugins.mkdir()
         (self.folder / "recovery").mkdir()
@@ -113,7 +113,8 @@ class Ganesha:
         (plugins / "libfsallayout.so").symlink_to(LAYOUT_FSAL)
         (self.folder / "ganesha.conf").write_text(CONFIGURATION % {
             "port": self.address[1], "plugins": plugins, "folder": self.folder,
-            "lease": lease_s, "grace": grace_s or 60, "graceless": str(grace_s == 0).lower()})
+            "lease": lease_s, "grace": grace_s or 60, "graceless": str(grace_s == 0).lower(),
+            "nfsv4": nfsv4})
 
     def answers(self, timeout_s=2.0):
         """Whether it answers a NULL call."""

@@ -15,7 +15,7 @@ import pytest
 from test_patches import granted, healthy, put, until
 from test_replies import WORKERS, Asking
 from wire import Client, Connection, ConnectionClosed, Status, const, ops
-from wire.client import NfsError, encode_compound
+from wire.client import NfsError, decode_compound, encode_compound
 from wire.client40 import Client40
 from wire.rpc import auth_none
 from wire.xdr import Packer
@@ -272,6 +272,125 @@ def test_0080_client_ids_that_nobody_confirms_are_bounded(server, client):
     # Who is there already does what it did.
     granted(client)
     healthy(server)
+
+
+def comes(server, **options):
+    """A client, or None if there is no place for it."""
+    try:
+        return Client(server.address, backchannel=False, slots=1, **options)
+    except NfsError as refused:
+        assert refused.status == Status.DELAY, refused
+        return None
+
+
+def until_refused(server, most):
+    """Those that come until one is told to wait; not more than MOST."""
+    strangers = []
+    while len(strangers) <= most and (one := comes(server)):
+        strangers.append(one)
+    return strangers
+
+
+def test_0082_clients_are_bounded(start):
+    server = start(nfsv4="Max_Client_Ids = 20;")
+    client = Client(server.address)
+    granted(client)
+    strangers = until_refused(server, 20)
+    assert len(strangers) == 19
+    with pytest.raises(NfsError, match="SETCLIENTID_CONFIRM.*DELAY"):
+        Client40(server.address)
+    granted(client, b"another")
+    again = comes(server, owner=client.owner)  # its machine started anew
+    granted(again, b"again")
+    assert comes(server) is None
+    strangers.pop().close()
+    granted(comes(server), b"new")
+    assert comes(server) is None
+    assert "20 clients (Max_Client_Ids)" in server.log_tail()
+    healthy(server)
+
+
+def test_0082_who_waits_for_a_place_gets_it(start):
+    """It asks again with the client id that it has, and the same sequence number."""
+    server = start(nfsv4="Max_Client_Ids = 1;")
+    client, channel = Client(server.address), ops.ChannelAttributes()
+    with Connection(server.address) as connection:
+        def send(operation):
+            data = connection.call(const.NFS_PROGRAM, 4, 1, encode_compound([operation], 1),
+                                   auth_none())
+            return decode_compound(data, [operation])
+
+        made = send(ops.exchange_id(bytes(8), b"waits")).check().last
+        ask = ops.create_session(made.clientid, made.sequence, channel, channel)
+        for _ in range(3):
+            assert send(ask).status == Status.DELAY
+        client.close()
+        send(ask).check()
+    healthy(server)
+
+
+def test_0082_sessions_are_bounded(start):
+    server = start(nfsv4="Max_Sessions = 20;")
+    channel = ops.ChannelAttributes(max_request=4096, max_response=4096, max_requests=4)
+
+    def create(client):
+        client.create_sequence += 1
+        reply = client.send(ops.create_session(client.clientid, client.create_sequence, channel,
+                                               channel))
+        client.create_sequence -= reply.status != Status.OK
+        return reply
+
+    stranger, made = Client(server.address), []
+    while (reply := create(stranger)).status == Status.OK and len(made) < 30:
+        made.append(reply.last.session)
+    assert reply.status == Status.DELAY and len(made) == 19
+    client = Client(server.address)  # each has its first
+    assert create(client).status == Status.DELAY
+    granted(client)
+    client.send(ops.destroy_session(client.session)).check()
+    create(client).check()
+    stranger.send(ops.destroy_session(made.pop())).check()
+    assert create(stranger).status == Status.DELAY
+    stranger.send(ops.destroy_session(made.pop())).check()
+    create(stranger).check()
+    assert "20 sessions (Max_Sessions)" in server.log_tail()
+    healthy(server)
+
+
+def test_0082_who_was_there_before_a_restart_has_its_place(start):
+    server = start(grace_s=8, nfsv4="Max_Client_Ids = 3;")
+    owners = [b"one", b"two"]
+    for owner in owners:
+        comes(server, owner=owner).vanish()
+    server.restart()
+    assert len(until_refused(server, 3)) == 1
+    assert all(comes(server, owner=owner, reclaim_complete=False) for owner in owners)
+    assert comes(server) is None
+    until(lambda: server.grace_left_ms() == 0, 20)
+    assert comes(server) is None
+    healthy(server)
+
+
+def test_0082_clients_whose_lease_has_ended_make_room(start):
+    server = start(lease_s=2, nfsv4="Max_Client_Ids = 2; Expired_Client_Threshold = 256;")
+    client, gone = Client(server.address), comes(server)
+    gone.vanish()
+
+    def another_comes():
+        client.compound()
+        return comes(server, owner=b"another")
+
+    until(another_comes, 20)
+    granted(client)
+    healthy(server)
+
+
+def test_0082_what_a_client_takes(server):
+    """The figures of docs/sizing.md: 4 KB, and 32 KB for a session of 64 slots."""
+    clients = [Client(server.address, slots=64) for _ in range(50)]
+    before = server.allocated_bytes()
+    clients += [Client(server.address, slots=64) for _ in range(200)]
+    assert server.allocated_bytes() - before < 200 * (40 << 10)
 
 
 def asks_for_much(server, handle, count):

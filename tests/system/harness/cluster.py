@@ -42,6 +42,7 @@ class Options:
     layout: str = "files"
     lease_s: int = 10
     grace_s: int = 12
+    nfs4: str = ""  # more of Ganesha's NFSv4 block
     supervise: bool = False  # weft-ds --supervise
     store: str = ""  # where objects are, see stores.KINDS; nothing said: WEFT_STORE
     on_targets: tuple[int, ...] = ()  # numbers of the data servers that are; none said: all
@@ -156,7 +157,7 @@ class Cluster:
 
     def _mds_config(self) -> config.MdsConfig:
         return config.MdsConfig(self.folder, self.options.lease_s, self.options.grace_s,
-                                port=self.options.mds_port)
+                                port=self.options.mds_port, nfs4=self.options.nfs4)
 
     def _mds_text(self) -> str:
         return (config.ganesha_core(self._mds_config(), pnfs=True) +

@@ -20,6 +20,7 @@ class MdsConfig:
     grace_s: int = 12
     graceless: bool = False
     port: int = NFS_PORT
+    nfs4: str = ""  # more of its NFSv4 block
 
 
 def ganesha_core(mds: MdsConfig, pnfs: bool) -> str:
@@ -41,6 +42,7 @@ NFSv4 {{
   RecoveryBackend = fs;
   RecoveryRoot = "{mds.folder}/recovery";
   Only_Numeric_Owners = true;
+  {mds.nfs4}
 }}
 MDCACHE {{ Detached_Mult = 64; }}
 """

@@ -55,8 +55,9 @@ mds::SystemReport sick() {
   status.store.failed = true;
   status.store.full = true;
   status.refused = {{"192.0.2.9:1", "", "no key", 1, 1}, {"192.0.2.9:1", "x", "other", 1, 1}};
-  status.warnings = {"too few domains", "one name", "no record", "a lease", "grace", "new", "old"};
-  status.warning_codes = {"PLACEMENT",   "DS_NAMESAKES", "CLIENTS_REFUSED",
+  status.warnings = {"too few domains", "one name", "no record", "too many",
+                     "a lease",         "grace",    "new",       "old"};
+  status.warning_codes = {"PLACEMENT",   "DS_NAMESAKES", "CLIENTS_REFUSED", "CLIENTS_WAIT",
                           "LEASE_SHORT", "GRACE_SHORT",  "OF_TOMORROW"};
   status.scrub.unlisted = 1;
   status.scrub.findings = {{.mended = true}};
