@@ -393,6 +393,23 @@ def test_0082_what_a_client_takes(server):
     assert server.allocated_bytes() - before < 200 * (40 << 10)
 
 
+def test_0083_an_owner_has_a_name(server):
+    def send(operation):
+        return decode_compound(connection.call(const.NFS_PROGRAM, 4, 1,
+                                               encode_compound([operation], 1), auth_none()),
+                               [operation])
+
+    channel = ops.ChannelAttributes()
+    with Connection(server.address) as connection:
+        reply = send(ops.exchange_id(bytes(8), b""))
+        if reply.status == Status.OK:  # to confirm it is what ended the server
+            send(ops.create_session(reply.last.clientid, reply.last.sequence, channel, channel))
+        assert reply.status == Status.INVAL
+    with pytest.raises(NfsError, match="SETCLIENTID.*INVAL"):
+        Client40(server.address, owner=b"")
+    healthy(server)
+
+
 def asks_for_much(server, handle, count):
     """A connection over which as many READs of 1 MiB were sent."""
     peer = socket.socket()

@@ -90,12 +90,12 @@ class Callbacks:
 class Client40:
     """A confirmed client id on one connection, made by the constructor."""
 
-    def __init__(self, address, uid=USER, gid=USER, timeout=10.0):
+    def __init__(self, address, uid=USER, gid=USER, timeout=10.0, owner=None):
         self.connection = Connection(address, timeout)
         self.credential = auth_sys(uid, gid)
         self.server = Callbacks("127.0.0.1")
         self.seqids = {}
-        self._set_client_id()
+        self._set_client_id(b"wire40-" + os.urandom(8).hex().encode() if owner is None else owner)
 
     @property
     def callbacks(self):
@@ -119,9 +119,9 @@ class Client40:
     def call(self, *operations):
         return self.compound(*operations).check().last
 
-    def _set_client_id(self):
+    def _set_client_id(self, owner):
         port = self.server.port
-        packer = Packer().fixed(os.urandom(8), 8).opaque(b"wire40-" + os.urandom(8).hex().encode())
+        packer = Packer().fixed(os.urandom(8), 8).opaque(owner)
         packer.uint32(CALLBACK_PROGRAM).opaque(b"tcp")
         packer.opaque(f"127.0.0.1.{port >> 8}.{port & 255}".encode()).uint32(1)
         made = self.call(operation(Op.SETCLIENTID, packer, lambda u: {
