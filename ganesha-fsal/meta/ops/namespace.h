@@ -279,7 +279,12 @@ class Namespace {
   [[nodiscard]] Result<std::vector<FileId>> laid_out(FileId after, std::size_t limit) const;
   // Counts up the object epoch in the file's map and returns the new map. kNotFound without map.
   [[nodiscard]] Result<layout::LayoutMap> bump_object_epoch(FileId id);
-  // The epoch under which a client's handles are sealed; 1 until bumped.
+  // The epoch under which a client's handles are sealed; 1 until bumped. It stays when the client
+  // is gone: its handles are good wherever their cluster key is accepted and the fence is not
+  // known, and a data server that comes with an older state of its store gets all fences anew from
+  // here. A data server forgets a fence when all keys of its time are dropped; here no key is
+  // recorded, and a backup that is restored may be older than what was dropped. So the number of
+  // epochs is that of clients that were ever fenced, 50 bytes each (docs/sizing.md).
   [[nodiscard]] Result<std::uint32_t> client_epoch(ClientId client) const;
   [[nodiscard]] Result<std::uint32_t> bump_client_epoch(ClientId client);
   struct ClientEpoch {
