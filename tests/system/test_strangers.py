@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness.client import start_client
+from harness.client import start_clients
 from harness.cluster import Cluster, Options
 from harness.config import NFS_PORT, TARGET_PORT
 from harness.counters import weft
@@ -321,9 +321,9 @@ def strangers_until_refused(cluster):
 
 def test_strangers_at_the_metadata_server_leave_a_client_its_place(run, network):
     """A client of Linux works before, while and after they take all others, and the server
-    restarts."""
+    restarts; another waits in its mount."""
     cluster = Cluster(run, network, Options(data_servers=1, nfs4=f"Max_Client_Ids = {PLACES};"))
-    client = start_client(run, network)
+    client, waiting = start_clients(run, network, ["uml61", "uml61"])
     client.mount(cluster.address, cluster.path)
     job = client.start_job(APPENDS)
     client.wait_event("wrote-1", 60)
@@ -332,6 +332,19 @@ def test_strangers_at_the_metadata_server_leave_a_client_its_place(run, network)
     codes = [one["code"] for one in weft(cluster, "health")["problems"]]
     assert "CLIENTS_WAIT" in codes
     client.run("echo more > /mnt/nfs/more")
+    mount = waiting.start_job(f"""#!/bin/sh
+set -e
+mkdir -p /mnt/nfs
+weft-signal mounts
+mount -t nfs -o vers=4.2 {cluster.address}:{cluster.path} /mnt/nfs
+cat /mnt/nfs/more
+umount /mnt/nfs
+""", root=True)
+    waiting.wait_event("mounts")
+    time.sleep(3)  # it asks each second
+    assert not mount.done(), mount.output()
+    strangers.pop().close()
+    assert mount.wait(60).output == "more\n"
     cluster.mds.kill()
     for one in strangers:
         one.vanish()
