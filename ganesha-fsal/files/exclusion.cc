@@ -25,6 +25,7 @@ std::string_view to_string(Mirrors::Cause cause) {
     case Mirrors::Cause::kMoved: return "moved";
     case Mirrors::Cause::kDisk: return "disk";
     case Mirrors::Cause::kStore: return "store";
+    case Mirrors::Cause::kNoObject: return "no object";
   }
   return "unknown";
 }

@@ -206,6 +206,7 @@ class Mirrors final : public MissedCopies {
     kMoved,     // another takes its place
     kDisk,      // it says itself that its disk is full or broken
     kStore,     // its store is an older state of itself
+    kNoObject,  // it has no object, and another current copy has
   };
   // The data server is to miss writes from now on: conditions a to c. Its whole object counts as
   // dirty, since nobody knows what it may have got alone. Success when it was excluded before.
@@ -221,6 +222,9 @@ class Mirrors final : public MissedCopies {
   // The data server's store is an older state of itself, and it serves nobody: nothing says what of
   // its copy is missing. As missed_by_client().
   [[nodiscard]] Result<> rolled_back(FileId file, std::uint32_t ds_id);
+
+  // The data server's object is not there, and another current copy's is. As missed_by_client().
+  [[nodiscard]] Result<> no_object(FileId file, std::uint32_t ds_id);
 
   // Namespace::finish_move(): the newcomer, which may lead, has another place in the map.
   [[nodiscard]] Result<> finish_move(FileId file);

@@ -47,6 +47,10 @@ Result<> Mirrors::rolled_back(FileId file, std::uint32_t ds_id) {
   return missed_all(file, ds_id, Cause::kStore);
 }
 
+Result<> Mirrors::no_object(FileId file, std::uint32_t ds_id) {
+  return missed_all(file, ds_id, Cause::kNoObject);
+}
+
 Result<> Mirrors::missed_all(FileId file, std::uint32_t ds_id, Cause cause) {
   auto map = map_of(file);
   if (!map) return pass(map);

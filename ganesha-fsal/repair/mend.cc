@@ -87,6 +87,38 @@ void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_
 
 bool Repairer::is_here(std::uint32_t ds_id) const { return has(parts_.here(), ds_id); }
 
+Result<bool> Repairer::leader_has(FileId file, const layout::LayoutMap& map, std::size_t stripe,
+                                  std::uint32_t leader) {
+  const control::Stat stat{parts_.names.object_of(file, map)};
+  auto at_leader = parts_.servers.ask(leader, stat);
+  if (!at_leader) return pass(at_leader);
+  if (at_leader->exists) return true;
+  std::vector<std::uint32_t> without;
+  Result<> all;
+  bool found = false;
+  for (const std::uint32_t ds_id : current_at(map, stripe)) {
+    if (ds_id == leader) continue;
+    auto there = parts_.servers.ask(ds_id, stat);
+    if (!there) {
+      all = pass(there);
+    } else if (!there->exists) {
+      without.push_back(ds_id);
+    } else if (there->size > 0) {
+      found = true;
+    }
+  }
+  if (!found) return all ? Result<bool>(false) : pass(all);
+  // Last, so that none of the others leads after it.
+  without.push_back(leader);
+  for (const std::uint32_t ds_id : without) {
+    auto now = parts_.servers.ask(ds_id, stat);  // it may just have been written
+    if (!now) return pass(now);
+    if (now->exists) continue;
+    if (auto told = parts_.no_object(file, ds_id); !told) return pass(told);
+  }
+  return fail(Errc::kBusy, "copies whose objects are not there are to be mended first");
+}
+
 Result<> Repairer::mend(const StaleObject& stale, bool& at_server) {
   for (unsigned round = 0; round < parts_.limits.rounds; ++round) {
     auto done = mend_once(stale, at_server);
@@ -109,6 +141,9 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   if (!stripe) return pass(stripe);
   auto source = source_of(map, pinned->leads, *stripe);
   if (!source) return pass(source);
+  if (current_at(map, *stripe).size() > 1) {
+    if (auto there = leader_has(stale.id, map, *stripe, *source); !there) return pass(there);
+  }
   if (auto taken = take_back_writes(**begun, *stripe, *source); !taken) return pass(taken);
 
   control::Resync job{.object = parts_.names.object_of(stale.id, map),
@@ -236,9 +271,11 @@ Result<> Repairer::compare_copies(FileId file) {
     const auto extents = all_but(findings, stripe);
     if (extents.empty()) continue;
     auto source = source_of(map, pinned->leads, stripe);
-    if (!source && outcome) outcome = pass(source);
+    Result<bool> there = source ? leader_has(file, map, stripe, *source) : pass(source);
+    if (!there && outcome) outcome = pass(there);
+    if (!there || !*there) continue;
     // One that fails, since its server is gone, does not hold up the others.
-    for (std::size_t copy = 0; copy < map.copies.size() && source; ++copy) {
+    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
       const std::uint32_t ds_id = map.copies[copy].ds_ids[stripe];
       if (ds_id == *source || !has(current, ds_id)) continue;
       // Not fenced off: writers of older epochs, if there are any, are still good.

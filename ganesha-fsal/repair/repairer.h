@@ -26,6 +26,11 @@
 // Copies that are not current are to be mended from end to end then: what nobody was told of they
 // may have, or lack, outside of what they are known to have missed.
 //
+// A leader that has no object is no source while another current copy has bytes of it: all that was
+// acknowledged is at every current copy, so the object was lost. The copies without it become
+// stale, and are mended; what was compared is compared again, with another leader. An object of
+// which no copy has bytes is equal everywhere: it was never written.
+//
 // What a scrub has found to differ, and waits for an administrator (scrubber.h), is left as it is:
 // it differed when nobody wrote the file, so the leader's is not the right one because it leads.
 //
@@ -106,6 +111,9 @@ class Repairer {
         [](FileId) -> std::vector<ScrubFinding> { return {}; };
     // Asked for compares are done, or some are.
     std::function<void()> compared = [] {};
+    // The data server has no object of a current copy, and another that is here has bytes of it:
+    // its copy is to be mended, and leads no more. Does not wait. Mirrors::no_object()
+    std::function<Result<>(FileId, std::uint32_t ds_id)> no_object;
     Limits limits;
     const weft::Clock& clock;  // outlives it
   };
@@ -205,6 +213,11 @@ class Repairer {
   void look(std::uint32_t ds_id) WEFT_REQUIRES(mutex_);
   void work(const Work& what) WEFT_REQUIRES(mutex_);
 
+  // Whether the leader has the stripe's object. False: nor has any current copy bytes of it, so
+  // they are equal. kBusy: another has, and the copies without are told to Parts::no_object.
+  // Another error: who may have it does not answer.
+  [[nodiscard]] Result<bool> leader_has(FileId file, const layout::LayoutMap& map,
+                                        std::size_t stripe, std::uint32_t leader);
   // `at_server` becomes true when it failed at the copy's own server.
   [[nodiscard]] Result<> mend(const StaleObject& stale, bool& at_server);
   // False: it is to be begun again.

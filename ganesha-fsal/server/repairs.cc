@@ -75,6 +75,9 @@ Repairer::Parts Repairs::repairer_parts() {
           .written = [this](FileId file) { return is_written(file); },
           .findings = [this](FileId file) { return scrubber_.open_findings(file); },
           .compared = [this] { server_.data().retry_settling(); },
+          .no_object = [this](FileId file, std::uint32_t ds_id) -> Result<> {
+            return server_.mirrors().no_object(file, ds_id);
+          },
           .limits = limits,
           .clock = server_.environment().clock};
 }

@@ -235,6 +235,7 @@ TEST_CASE_METHOD(LateChange, "a cut that may come late is not made again before 
 
 TEST_CASE_METHOD(LateAtOne,
                  "copies are compared when what may come late at one of them has ended") {
+  for (const auto& one : control) one->hold(f, 0);
   server->repairs().repairer().start();
   for (int i = 0; i < 20; ++i) {
     server->data().retry_settling();

@@ -280,6 +280,7 @@ TEST_CASE_METHOD(Fixture, "what was doubted while copies were compared has them 
   policy.stripe_count = 1;
   policy.copies = 2;
   const auto jobs = [this] { return servers[0]->jobs() + servers[1]->jobs(); };
+  for (const auto& one : servers) one->hold(f, 0);
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   server->journal().doubt(f);
   server->repairs().repairer().start();
@@ -293,7 +294,28 @@ TEST_CASE_METHOD(Fixture, "what was doubted while copies were compared has them 
   CHECK(jobs() == 2);
 }
 
+TEST_CASE_METHOD(Fixture, "a leader that has no object is left out for a copy that has") {
+  policy.stripe_count = 1;
+  policy.copies = 2;
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  const auto view = server->mirrors().look(f);
+  REQUIRE(view);
+  const std::uint32_t leader = view->map.copies[view->leads[0]].ds_ids[0];
+  FakeServer& other = *servers[leader == 1 ? 1 : 0];
+  other.hold(f, 2000);
+  server->journal().doubt(f);
+  server->repairs().repairer().start();
+  REQUIRE(await_that([&] {
+    server->data().retry_settling();
+    server->data().settle_due(true);
+    return !server->journal().unsettled(f);
+  }));
+  CHECK(names->stale_counts() == std::map<std::uint32_t, std::uint64_t>{{leader, 1}});
+  CHECK(other.jobs() == 0);
+}
+
 TEST_CASE_METHOD(FlexFixture, "copies are compared when no client writes them itself") {
+  for (const auto& one : servers) one->hold(f, 0);
   CHECK(written_at(5) == 2);
   CHECK(written_at(6) == 2);
   server->repairs().repairer().start();
@@ -316,6 +338,7 @@ TEST_CASE_METHOD(FlexFixture, "copies are compared when no client writes them it
 }
 
 TEST_CASE_METHOD(FlexFixture, "copies that were to be compared before a restart are after it") {
+  for (const auto& one : servers) one->hold(f, 0);
   CHECK(written_at(5) == 2);
   CHECK(written_at(6) == 2);
   const bool doubted = GENERATE(false, true);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ganesha-fsal/repair/repairer.h"
+#include "layout/relocation.h"
 #include "rpc/base/assert.h"
 #include "rpc/control/unreadable.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
@@ -31,6 +32,14 @@ class FakeCopyServers final : public DataServers {
         });
     answer<control::ResyncCancel>(
         [this](std::uint32_t, const auto& asked) { return cancel(asked.job); });
+    answer<control::Stat>([this](std::uint32_t ds_id, const auto&) -> Result<control::ObjectStat> {
+      const std::lock_guard lock(mutex);
+      if (gone.contains(ds_id)) return fail(Errc::kUnreachable, "gone");
+      const auto size = sizes.find(ds_id);
+      if (size == sizes.end()) return control::ObjectStat{.exists = true, .size = 100};
+      if (!size->second) return control::ObjectStat{};
+      return control::ObjectStat{.exists = true, .size = *size->second};
+    });
   }
 
   void fence(std::span<const std::uint32_t> ds_ids, std::vector<control::Fence> fences,
@@ -69,6 +78,8 @@ class FakeCopyServers final : public DataServers {
       const std::uint64_t bytes = progress[job.job].differing_bytes;
       if (bytes > 0) progress[job.job].differing = {{0, bytes}};
       if (bytes > 0 && differing_at) progress[job.job].differing = differing_at(job);
+      const auto source = sizes.find(job.source);
+      if (!job.report_only && source != sizes.end()) sizes[ds_id] = source->second;
       ++running[ds_id];
       most[ds_id] = std::max(most[ds_id], running[ds_id]);
       hook = begun;
@@ -115,6 +126,8 @@ class FakeCopyServers final : public DataServers {
   std::map<std::uint32_t, unsigned> most;
   std::set<std::uint32_t> away;  // they have jobs, and say nothing of them
   std::set<std::uint32_t> gone;
+  // Of every object there; nothing: there is none. 100 where nothing is said.
+  std::map<std::uint32_t, std::optional<std::uint64_t>> sizes;
   std::vector<std::uint64_t> cancelled;
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
@@ -195,6 +208,11 @@ class RepairTest : public NamespaceTest {
                         .written = [this](FileId) { return written.load(); },
                         .findings = [this](FileId) { return findings; },
                         .compared = [this] { ++compared; },
+                        .no_object =
+                            [this](FileId file, std::uint32_t ds_id) {
+                              mark(file, ds_id, {0, kMaxFileSize}, seat(file, ds_id));
+                              return Result<>();
+                            },
                         .limits = limits,
                         .clock = system_clock()});
     repairer->start();
@@ -232,6 +250,9 @@ class RepairTest : public NamespaceTest {
     // Also called by workers, where Catch cannot assert.
     WEFT_ASSERT(
         names->mark_stale({.id = id, .copy = copy, .ds_id = ds_id, .dirty = {dirty}}).has_value());
+  }
+  std::uint32_t seat(FileId id, std::uint32_t ds_id) {
+    return static_cast<std::uint32_t>(layout::seat_of(**names->layout(id), ds_id)->copy);
   }
   layout::CopyState state(FileId id, std::size_t copy, std::size_t server) {
     return (*names->layout(id))->copies[copy].state_of(server);

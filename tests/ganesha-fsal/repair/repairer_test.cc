@@ -518,6 +518,72 @@ TEST_CASE_METHOD(RepairTest, "copies that stay current are compared with the lea
   CHECK(repairer->compare(single));
 }
 
+// Who has lost an object has nothing to go by.
+TEST_CASE_METHOD(RepairTest, "copies are compared with one that has the object") {
+  const FileId f = mirrored("f");
+  servers.sizes = {{1, std::nullopt}, {3, 4096}};
+  start();
+  REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  REQUIRE(soon([&] { return state(f, 0, 0) == CopyState::kCurrent; }));
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.sizes[1] == 4096);
+  CHECK(servers.sizes[3] == 4096);
+  const auto mended =
+      std::ranges::find(servers.jobs, 1U, [](const auto& job) { return job.first; });
+  REQUIRE(mended != servers.jobs.end());
+  CHECK(mended->second.source == 3);
+  CHECK(mended->second.extents == std::vector<control::Extent>{{0, kMaxFileSize}});
+}
+
+TEST_CASE_METHOD(RepairTest, "an object that no copy has, or has bytes of, is equal everywhere") {
+  const FileId f = mirrored("f");
+  servers.sizes = {{1, std::nullopt}, {3, std::nullopt}};
+  SECTION("it was never written") {}
+  SECTION("it was cut to nothing where it was") { servers.sizes[3] = 0; }
+  start();
+  REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  CHECK(names->stale_counts().empty());
+  const std::lock_guard lock(servers.mutex);
+  REQUIRE(servers.jobs.size() == 1);
+  CHECK(servers.jobs[0].first == 4);
+}
+
+TEST_CASE_METHOD(RepairTest, "a comparison waits while who may have the object is away") {
+  const FileId f = mirrored("f");
+  servers.sizes = {{1, std::nullopt}, {3, 4096}};
+  lose(3);
+  start();
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  REQUIRE(soon([&] { return compared == 1; }));
+  CHECK(repairer->compare(f).error() == Errc::kBusy);
+  REQUIRE(soon([&] { return compared == 2; }));
+  CHECK(names->stale_counts().empty());
+  {
+    const std::scoped_lock locks(mutex, servers.mutex);
+    servers.gone.clear();
+    here.insert(3);
+  }
+  REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  REQUIRE(soon([&] { return state(f, 0, 0) == CopyState::kCurrent; }));
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.sizes[1] == 4096);
+}
+
+TEST_CASE_METHOD(RepairTest, "of three copies the one that has the object is the others' source") {
+  const FileId f = tripled("f");
+  servers.sizes = {{1, std::nullopt}, {2, std::nullopt}, {3, 4096}};
+  const bool asked = GENERATE(true, false);  // or one of them is mended, which needs a source, too
+  if (!asked) mark(f, 2, {0, 1}, 1);
+  start();
+  if (asked) REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  CHECK(soon([&] {
+    return state(f, 0, 0) == CopyState::kCurrent && state(f, 1, 0) == CopyState::kCurrent;
+  }));
+  if (!asked) REQUIRE(soon([&] { return repairer->compare(f).has_value(); }));
+  const std::lock_guard lock(servers.mutex);
+  for (const std::uint32_t ds_id : {1, 2, 3}) CHECK(servers.sizes[ds_id] == 4096);
+}
+
 TEST_CASE("a job's rate and what remains") {
   std::chrono::steady_clock::time_point now{1s};
   RepairJobs jobs(std::uint64_t{3} << 32, [&] { return now; });

@@ -66,6 +66,8 @@ class Cluster final : Clients {
   [[nodiscard]] Result<std::optional<layout::LayoutMap>> settled_layout(mds::FileId file);
   void check_stored(const SharedFile& file);
   void check_strays();
+  void check_lost_object();
+  void await_settled(mds::FileId file);
   [[nodiscard]] Storage storage_of(std::uint32_t ds_id);
   [[noreturn]] void failed(const std::string& what);
 
@@ -79,6 +81,7 @@ class Cluster final : Clients {
   unsigned at_work_ = 0;        // applications that have not ended
   bool shares_memory_ = false;  // data servers and targets, which are on one machine then
   bool segments_ = false;
+  bool may_lose_ = false;  // an object at the end: data servers have them in folders, as they are
   bool disks_fail_ = false;
   Faults faults_;
   std::size_t compared_ = 0;  // objects, on the disks
@@ -136,6 +139,7 @@ Cluster::Cluster(const RunOptions& options)
   DataServerMachine::Kept kept = kept_with(kind);
   kept.use = use_of(direct || targets > 0);
   segments_ = kept.segments;
+  may_lose_ = targets == 0 && !segments_;
   for (unsigned i = 1; i <= options.data_servers; ++i) {
     servers_.push_back(std::make_unique<DataServerMachine>(
         i, options.folder + "/ds" + std::to_string(i), mds_.address(), addresses, kept));
@@ -413,6 +417,51 @@ void Cluster::check_strays() {
   }
 }
 
+void Cluster::await_settled(mds::FileId file) {
+  const Ns deadline = now() + kQuietWithin;
+  for (;;) {
+    const auto left = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& server) {
+      return server.journal().unsettled(file).has_value();
+    });
+    if (left == false) break;
+    if (now() > deadline) failed("inode " + std::to_string(file) + " stays in doubt");
+    std::this_thread::sleep_for(500ms);
+  }
+  await_quiet();
+}
+
+// A data server loses an object, and does not know; its file is in doubt for another reason. The
+// other copy stays as it is, and its bytes come back.
+void Cluster::check_lost_object() {
+  const std::size_t size = options_.blocks * kBlockBytes;
+  for (const auto& file : files_) {
+    const auto map = settled_layout(file->id);
+    if (!map || !*map || (*map)->copies.size() < 2) continue;
+    const layout::ObjectId object = mds_.server()->names().object_of(file->id, **map);
+    const auto& ds_ids = (*map)->copies[choose((*map)->copies.size())].ds_ids;
+    const Storage there = storage_of(ds_ids[choose(ds_ids.size())]);
+    const auto before = stored_object(there, object, size);
+    if (!before || before->find_first_not_of('\0') == std::string::npos) continue;
+    const auto server =
+        std::ranges::find(servers_, there.server, [](const auto& s) { return s.get(); });
+    trace((*server)->name() + " loses an object of inode " + std::to_string(file->id));
+    if (!(*server)->stop()) failed((*server)->name() + " does not stop in order");
+    if (!lose_object(there, object)) failed("an object that is there cannot be removed");
+    const auto doubted = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
+      return mds.journal().ensure(file->id).has_value();
+    });
+    if (doubted != true) failed("no record of inode " + std::to_string(file->id));
+    mds_.die(Machine::Loss::kNothing);
+    mds_.start();
+    (*server)->start();
+    await_settled(file->id);
+    check_stored(*file);
+    if (stored_object(there, object, size) != before) failed("a lost object does not come back");
+    clients_.front()->read(*file, true);
+    return;
+  }
+}
+
 void Cluster::check() {
   Client& reader = *clients_.front();
   for (const auto& file : files_) {
@@ -426,6 +475,7 @@ void Cluster::check() {
     for (const auto& file : client->passing_files()) check_stored(*file);
   }
   check_strays();
+  if (may_lose_ && choose(3) == 0) check_lost_object();
   if (compared_ == 0) failed("no object is on any disk");
 }
 

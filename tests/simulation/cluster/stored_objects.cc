@@ -1,5 +1,7 @@
 #include "tests/simulation/cluster/stored_objects.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -86,6 +88,12 @@ std::optional<std::string> stored_object(const Storage& storage, const layout::O
   }
   bytes.resize(size);
   return bytes;
+}
+
+bool lose_object(const Storage& storage, const layout::ObjectId& object) {
+  const std::string folder = store_of(*storage.server) + "/objects/";
+  static_cast<void>(::unlink((folder + ds::object_path(ds::sums_of(object))).c_str()));
+  return ::unlink((folder + ds::object_path(object)).c_str()) == 0;
 }
 
 std::vector<layout::ObjectId> objects_in_folder(const Storage& storage) {

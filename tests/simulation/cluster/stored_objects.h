@@ -24,6 +24,8 @@ struct Storage {
 [[nodiscard]] std::optional<std::string> stored_object(const Storage& storage,
                                                        const layout::ObjectId& object,
                                                        std::size_t size);
+// The data server's own folder, whose program does not run, loses the object. False: it has none.
+[[nodiscard]] bool lose_object(const Storage& storage, const layout::ObjectId& object);
 // Names of all objects in the data server's own folder; none when they are at targets.
 [[nodiscard]] std::vector<layout::ObjectId> objects_in_folder(const Storage& storage);
 // Of a group: whether all members' bytes at each place have the exclusive or zero. Without one it
