@@ -77,6 +77,13 @@ Result<bool> CopyScrub::scrub_stripe(std::size_t stripe) {
     if (!outvoted) return pass(outvoted);
   }
   for (ScrubFinding& finding : differ) {
+    if (!finding.majority) continue;
+    // Two copies that have lost it are equal, too.
+    auto has = has_object(finding.source);
+    if (!has) return pass(has);
+    finding.majority = *has;
+  }
+  for (ScrubFinding& finding : differ) {
     // Of two copies nothing says which is the damaged one.
     if (!how_.only_tell && (finding.majority || chosen)) {
       auto mended = mend(stripe, finding);
@@ -114,6 +121,13 @@ Result<std::optional<std::vector<ScrubFinding>>> CopyScrub::compare(std::size_t 
                       .extents = std::move(found->differing)});
   }
   return differ;
+}
+
+Result<bool> CopyScrub::has_object(std::uint32_t ds_id) const {
+  auto there =
+      parts_.servers.ask(ds_id, control::Stat{parts_.names.object_of(file_, pinned_->map)});
+  if (!there) return pass(there);
+  return there->exists;
 }
 
 // Both others differ from the leader's copy: when they are equal, it is that one which is wrong.

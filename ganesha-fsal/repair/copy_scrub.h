@@ -23,6 +23,7 @@ class CopyScrub {
  public:
   struct Parts {
     Namespace& names;
+    DataServers& servers;
     ResyncRunner& jobs;
     // As Repairer::Parts.
     const std::function<Result<PinnedFile>(FileId)>& pin;
@@ -46,6 +47,7 @@ class CopyScrub {
   // Of the stripe's copies those that differ from the source's. Nothing: it is being written.
   [[nodiscard]] Result<std::optional<std::vector<ScrubFinding>>> compare(std::size_t stripe,
                                                                          std::uint32_t source);
+  [[nodiscard]] Result<bool> has_object(std::uint32_t ds_id) const;
   [[nodiscard]] Result<> ask_third(std::size_t stripe, std::vector<ScrubFinding>& differ);
   [[nodiscard]] control::Resync job(std::size_t stripe, std::uint32_t ds_id,
                                     std::uint32_t source) const;

@@ -102,6 +102,7 @@ Result<ScrubOutcome> Repairer::scrub(FileId file, const ScrubHow& how) {
     if (!busy_.insert(file).second) return fail(Errc::kBusy, "the file is being repaired");
   }
   auto outcome = CopyScrub({.names = parts_.names,
+                            .servers = parts_.servers,
                             .jobs = runner_,
                             .pin = parts_.pin,
                             .keep_uncut = parts_.keep_uncut,

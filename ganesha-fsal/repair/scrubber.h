@@ -7,10 +7,9 @@
 //      leader's by checksums of 4 KiB blocks, at the data servers; nothing is changed.
 //   2. What differs is compared once more. It counts only if it differs again, and the file was not
 //      written in between.
-//   3. Which copy is right? With three copies, two that are equal are. With two nothing says so,
-//   and
-//      nothing is changed: an administrator looks at both and says which (resolve()). Either way it
-//      is logged (event=scrub_differs), counted, and kept among the findings.
+//   3. Which copy is right? Of three copies two that are equal, and have the object. Else nothing
+//      says so, and nothing is changed: an administrator looks at them and says which (resolve()).
+//      Either way it is logged (event=scrub_differs), counted, and kept among the findings.
 //   4. Unless it is only to be told, the copy that is known to be wrong is made equal to the right
 //      one by a job of the usual kind, whose writes go through the data server's own checks.
 //
@@ -53,7 +52,7 @@ struct ScrubFinding {
   std::uint32_t ds_id = 0;            // whose copy differs
   std::uint32_t source = 0;           // from this one's
   std::uint64_t differing_bytes = 0;  // of blocks of 4 KiB
-  bool majority = false;              // a third copy says that the source is right
+  bool majority = false;              // a third copy says that the source, which has it, is right
   bool mended = false;
   std::uint32_t stripe = 0;
   std::vector<control::Extent> extents{};  // of the file, that differ; the first of them

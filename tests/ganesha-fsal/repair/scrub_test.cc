@@ -116,6 +116,22 @@ TEST_CASE_METHOD(ScrubTest, "of three copies two that are equal are right") {
   }
 }
 
+TEST_CASE_METHOD(ScrubTest, "two copies that have no object are not right against one that has") {
+  const FileId f = tripled("f");
+  const std::uint32_t has = GENERATE(1U, 3U);  // the leader's, or another
+  held[has] = 9;
+  for (const std::uint32_t ds_id : {1U, 2U, 3U}) {
+    if (ds_id != has) servers.sizes[ds_id] = std::nullopt;
+  }
+  const auto outcome = repairer->scrub(f, {});
+  REQUIRE(outcome);
+  REQUIRE(outcome->findings.size() == 1);
+  CHECK(outcome->findings[0].ds_id == has);
+  CHECK_FALSE(outcome->findings[0].majority);
+  CHECK_FALSE(outcome->findings[0].mended);
+  CHECK(held[has] == 9);
+}
+
 // Its writes would come to the copy that is mended before they come to the source.
 TEST_CASE_METHOD(ScrubTest, "nobody writes while a copy is mended from one that does not lead") {
   const FileId f = tripled("f");
