@@ -88,7 +88,7 @@ void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_
 bool Repairer::is_here(std::uint32_t ds_id) const { return has(parts_.here(), ds_id); }
 
 Result<bool> Repairer::leader_has(FileId file, const layout::LayoutMap& map, std::size_t stripe,
-                                  std::uint32_t leader) {
+                                  std::uint32_t leader, std::optional<std::uint32_t> mended) {
   const control::Stat stat{parts_.names.object_of(file, map)};
   auto at_leader = parts_.servers.ask(leader, stat);
   if (!at_leader) return pass(at_leader);
@@ -106,6 +106,11 @@ Result<bool> Repairer::leader_has(FileId file, const layout::LayoutMap& map, std
     } else if (there->size > 0) {
       found = true;
     }
+  }
+  if (!found && !all && mended) {
+    // Where the copy to be mended has nothing either there is nothing to wait for.
+    const auto there = parts_.servers.ask(*mended, stat);
+    if (there && (!there->exists || there->size == 0)) return false;
   }
   if (!found) return all ? Result<bool>(false) : pass(all);
   // Last, so that none of the others leads after it.
@@ -141,10 +146,12 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   if (!stripe) return pass(stripe);
   auto source = source_of(map, pinned->leads, *stripe);
   if (!source) return pass(source);
-  if (current_at(map, *stripe).size() > 1) {
-    if (auto there = leader_has(stale.id, map, *stripe, *source); !there) return pass(there);
-  }
   if (auto taken = take_back_writes(**begun, *stripe, *source); !taken) return pass(taken);
+  // Now no first write is at one copy and not yet at another.
+  if (current_at(map, *stripe).size() > 1) {
+    auto there = leader_has(stale.id, map, *stripe, *source, stale.ds_id);
+    if (!there) return pass(there);
+  }
 
   control::Resync job{.object = parts_.names.object_of(stale.id, map),
                       .source = *source,
@@ -210,25 +217,31 @@ Result<bool> Repairer::shrink_to_unreadable(const ResyncBegun& begun, std::size_
 }
 
 // From now on what is written to the stripe is brought to the copy that is being mended. All that
-// is written goes through the leader, which is pinned. Another current copy whose server is gone
-// leads nobody before it is back, and the fence, which is kept for it, is in force there first.
+// is written goes through the leader, which is pinned. It is fenced first: then no write from
+// before is on its way to another copy, which would refuse it, and be taken for one that missed it.
+// Another current copy whose server is gone leads nobody before it is back, and the fence, which is
+// kept for it, is in force there first.
 Result<> Repairer::take_back_writes(const ResyncBegun& begun, std::size_t stripe,
                                     std::uint32_t leader) {
-  std::vector<std::uint32_t> asked;
+  std::vector<std::uint32_t> others;
   std::vector<std::uint32_t> gone;
   for (const std::uint32_t ds_id : current_at(begun.map, stripe)) {
-    (ds_id == leader || is_here(ds_id) ? asked : gone).push_back(ds_id);
+    if (ds_id != leader) (is_here(ds_id) ? others : gone).push_back(ds_id);
   }
   const layout::ObjectId object = parts_.names.object_of(begun.object.id, begun.map);
   const control::Fence fence{.object = object, .epoch = begun.map.object_epoch};
+  auto fenced = parts_.servers.fence_and_wait(std::span(&leader, 1), fence);
+  if (!fenced) return fenced;
   if (!gone.empty()) {
     if (auto kept = parts_.servers.fence_and_wait(gone, fence); !kept) {
       spdlog::debug("event=fence_kept file={:x} error=\"{}\"", begun.object.id,
                     kept.error().describe());
     }
   }
-  if (auto fenced = parts_.servers.fence_and_wait(asked, fence); !fenced) return fenced;
-  for (const std::uint32_t ds_id : asked) {
+  if (!others.empty()) fenced = parts_.servers.fence_and_wait(others, fence);
+  if (!fenced) return fenced;
+  others.push_back(leader);
+  for (const std::uint32_t ds_id : others) {
     auto forgotten = parts_.servers.ask(ds_id, control::ForgetMissed{object, begun.object.ds_id});
     if (!forgotten) return forgotten;
   }
@@ -271,7 +284,7 @@ Result<> Repairer::compare_copies(FileId file) {
     const auto extents = all_but(findings, stripe);
     if (extents.empty()) continue;
     auto source = source_of(map, pinned->leads, stripe);
-    Result<bool> there = source ? leader_has(file, map, stripe, *source) : pass(source);
+    Result<bool> there = source ? leader_has(file, map, stripe, *source, {}) : pass(source);
     if (!there && outcome) outcome = pass(there);
     if (!there || !*there) continue;
     // One that fails, since its server is gone, does not hold up the others.

@@ -215,9 +215,11 @@ class Repairer {
 
   // Whether the leader has the stripe's object. False: nor has any current copy bytes of it, so
   // they are equal. kBusy: another has, and the copies without are told to Parts::no_object.
-  // Another error: who may have it does not answer.
+  // Another error: who may have it does not answer, and the copy to be mended, if there is one, has
+  // bytes to lose.
   [[nodiscard]] Result<bool> leader_has(FileId file, const layout::LayoutMap& map,
-                                        std::size_t stripe, std::uint32_t leader);
+                                        std::size_t stripe, std::uint32_t leader,
+                                        std::optional<std::uint32_t> mended);
   // `at_server` becomes true when it failed at the copy's own server.
   [[nodiscard]] Result<> mend(const StaleObject& stale, bool& at_server);
   // False: it is to be begun again.

@@ -48,6 +48,7 @@ class FakeCopyServers final : public DataServers {
     {
       const std::lock_guard lock(mutex);
       calls.push_back("fence");
+      fence_calls.emplace_back(ds_ids.begin(), ds_ids.end());
       for (const std::uint32_t id : ds_ids) fenced[id] = fences.front().epoch;
       if (std::ranges::any_of(ds_ids, [this](std::uint32_t id) { return gone.contains(id); })) {
         outcome = fail(Errc::kUnreachable, "gone");
@@ -117,6 +118,7 @@ class FakeCopyServers final : public DataServers {
 
   std::mutex mutex;
   std::vector<std::string> calls;
+  std::vector<std::vector<std::uint32_t>> fence_calls;
   std::map<std::uint32_t, std::uint32_t> fenced;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> forgotten;
   std::vector<std::pair<std::uint32_t, control::Resync>> jobs;

@@ -186,6 +186,17 @@ TEST_CASE_METHOD(RepairTest, "nothing is done at a server that is away, and all 
   CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
 }
 
+// Else a write of before, which the leader sends on, is refused at the other, and that one is taken
+// for one that missed it.
+TEST_CASE_METHOD(RepairTest, "of several current copies the leader is fenced before the others") {
+  const FileId f = tripled("f");
+  mark(f, 3, {0, 1}, 2);
+  start();
+  CHECK(soon([&] { return state(f, 2, 0) == CopyState::kCurrent; }));
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.fence_calls == std::vector<std::vector<std::uint32_t>>{{1}, {2}});
+}
+
 // It does not lead, so nobody writes there; it is fenced before it serves again.
 TEST_CASE_METHOD(RepairTest, "a third copy whose server is gone does not hold up the second") {
   const FileId f = tripled("f");
@@ -200,6 +211,15 @@ TEST_CASE_METHOD(RepairTest, "a third copy whose server is gone does not hold up
   const std::uint32_t epoch = (*names->layout(f))->object_epoch;
   CHECK(servers.fenced == std::map<std::uint32_t, std::uint32_t>{{1, epoch}, {gone, epoch}});
   CHECK(servers.forgotten == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, stale}});
+}
+
+TEST_CASE_METHOD(RepairTest, "what was never written waits for no copy whose server is gone") {
+  const FileId f = tripled("f");
+  mark(f, 3, {0, kMaxFileSize}, 2);
+  lose(2);
+  servers.sizes = {{1, std::nullopt}, {3, std::nullopt}};
+  start();
+  CHECK(soon([&] { return state(f, 2, 0) == CopyState::kCurrent; }));
 }
 
 // Nobody wrote the file when it was found: that it was written since does not say which is right.
