@@ -54,7 +54,7 @@ void Duplicator::ask_partner(CommitOp& op, CopyPart& copy, Callbacks& answers) {
         if (const auto* ok = result ? result->get<rpc::nfs4::CommitOk>(1) : nullptr) {
           copy.good = true;
           copy.verifier = ok->verifier;
-          copy.partner->verifier.store(ok->verifier);
+          copy.partner->saw_verifier(ok->verifier);
         } else if (result && result->status == rpc::nfs4::Status::NFS4ERR_ACCESS) {
           op.refused = Error{Errc::kFenced, "fenced at a partner"};
         }

@@ -113,7 +113,7 @@ void Duplicator::answered(WriteOp& op, CopyPart& copy, Result<CompoundResult> re
     copy.good = true;
     copy.stability = static_cast<Stability>(ok->committed);
     copy.verifier = ok->verifier;
-    copy.partner->verifier.store(ok->verifier);
+    copy.partner->saw_verifier(ok->verifier);
     forwarded_bytes_.fetch_add(op.bytes());
     if (copy.stability == Stability::kUnstable) {
       book_.add_uncommitted(op.handle.object, copy.ds_id, op.range);

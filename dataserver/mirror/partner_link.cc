@@ -50,6 +50,18 @@ Result<rpc::control::Located> Partner::learn(Result<rpc::control::Located> found
   return found;
 }
 
+void Partner::saw_verifier(std::uint64_t seen) {
+  if (verifier.load() == seen) return;
+  const MutexLock lock(mutex_);
+  const std::uint64_t newest = verifier.load();
+  if (newest == seen || std::ranges::find(verifiers_before_, seen) != verifiers_before_.end()) {
+    return;
+  }
+  if (newest != 0) verifiers_before_.push_back(newest);
+  if (verifiers_before_.size() > kVerifiersBefore) verifiers_before_.pop_front();
+  verifier.store(seen);
+}
+
 std::shared_ptr<Partner> Partners::find(std::uint32_t ds_id) {
   const MutexLock lock(mutex_);
   std::shared_ptr<Partner>& partner = partners_[ds_id];

@@ -41,6 +41,7 @@
 
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -64,17 +65,23 @@ struct Partner {
   std::uint32_t ds_id = 0;
   std::atomic<bool> away{false};
   std::atomic<std::uint64_t> losses{0};    // how often it was put away
-  std::atomic<std::uint64_t> verifier{0};  // its write verifier, last seen; 0: none yet
+  std::atomic<std::uint64_t> verifier{0};  // its write verifier, the newest; 0: none yet
   // Threads that are connected to it, by each transport.
   std::atomic<std::uint32_t> by_rdma{0};
   std::atomic<std::uint32_t> by_tcp{0};
+
+  // Takes its write verifier of an answer. One that it had before it had the newest is of an answer
+  // that was read late, and changes nothing.
+  void saw_verifier(std::uint64_t seen);
 
   // Takes what the metadata server answered to the question where it is; returns what is to be
   // believed: that, or where it was last, if the metadata server could not be asked.
   [[nodiscard]] Result<rpc::control::Located> learn(Result<rpc::control::Located> found);
 
  private:
+  static constexpr std::size_t kVerifiersBefore = 8;  // of answers that may still be read
   Mutex mutex_;
+  std::deque<std::uint64_t> verifiers_before_ WEFT_GUARDED_BY(mutex_);
   std::optional<rpc::control::Located> place_ WEFT_GUARDED_BY(mutex_);  // it was there last
 };
 

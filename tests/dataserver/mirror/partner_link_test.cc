@@ -52,6 +52,19 @@ struct TwoThreads {
   Thread second{rig, partners, "second"};
 };
 
+TEST_CASE("an answer that is read late does not bring back a partner's verifier of before") {
+  Partner partner;
+  partner.saw_verifier(1);
+  partner.saw_verifier(2);
+  partner.saw_verifier(1);
+  CHECK(partner.verifier == 2);
+  for (std::uint64_t restart = 3; restart < 40; ++restart) {
+    partner.saw_verifier(restart);
+    partner.saw_verifier(restart - 1);
+    CHECK(partner.verifier == restart);
+  }
+}
+
 TEST_CASE_METHOD(TwoThreads, "once a partner is back, no thread goes on with a session of before") {
   REQUIRE(first.call());
   REQUIRE(second.call());
