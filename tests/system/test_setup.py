@@ -242,6 +242,11 @@ def test_tokens_that_are_made_at_once_are_all_good(first):
     first.said("init", "--address", first.node.address)
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: first.said("token")["token"], range(8)))
+    # Whose folder of configurations it is, and what somebody has made of it, does not matter.
+    etc = first.prefix / "etc/weft"
+    etc.chmod(0o750)
+    made.append(first.said("token")["token"])
+    assert etc.stat().st_mode & 0o777 == 0o750
     lines = (first.prefix / "run/weft/join-tokens").read_text().splitlines()
     assert set(made) < {line.split()[0] for line in lines}
 

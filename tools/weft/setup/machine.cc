@@ -249,13 +249,17 @@ Result<> start_unit(const std::string& unit, std::chrono::seconds patience) {
 Result<OwnedFd> lock_setup(const Places& places) {
   const Owner self{.user = ::geteuid(), .group = ::getegid()};
   if (auto made = make_folder(places.etc(), self, 0755); !made) return pass(made);
-  OwnedFd folder(::open(places.etc().c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder) return fail_errno(errno, "open " + places.etc());
+  return lock_folder(places.etc());
+}
+
+Result<OwnedFd> lock_folder(const std::string& path) {
+  OwnedFd folder(::open(path.c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return fail_errno(errno, "open " + path);
   if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
-    fmt::print(stderr, "weft: waits for another weft init, join or token on this machine\n");
+    fmt::print(stderr, "weft: waits for another weft command on this machine\n");
   }
   while (::flock(folder.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return fail_errno(errno, "lock " + places.etc());
+    if (errno != EINTR) return fail_errno(errno, "lock " + path);
   }
   return folder;
 }

@@ -73,6 +73,8 @@ using Properties = std::map<std::string, std::string>;
 
 // Waits until no other command sets this machine up, and keeps others off while it is held.
 [[nodiscard]] Result<OwnedFd> lock_setup(const Places& places);
+// The same of a directory that is there.
+[[nodiscard]] Result<OwnedFd> lock_folder(const std::string& path);
 // A directory with this owner and mode. One that is there is changed to that; what is in it stays
 // as it is. kNotDirectory also for a symbolic link.
 [[nodiscard]] Result<> make_folder(const std::string& path, Owner owner, mode_t mode);

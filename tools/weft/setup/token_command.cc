@@ -112,7 +112,8 @@ Result<Invitation> invite(const TokenOptions& options) {
   auto owner = service_owner(options.places);
   if (!owner) return pass(owner);
   if (auto made = make_folder(options.places.run(), *owner, 0755); !made) return pass(made);
-  auto lock = lock_setup(options.places);  // until the file has this one, too
+  // Until the file has this one, too. Not lock_setup(): a join that waits for its token has that.
+  auto lock = lock_folder(options.places.run());
   if (!lock) return pass(lock);
   auto token = TokenFile(options.places.tokens(), boottime_clock()).add(system_random(), *owner);
   if (!token) return pass(token);

@@ -44,7 +44,7 @@ class TokenFile {
   // Those that have not expired. No file: none. kAccess when others than its owner may read it.
   [[nodiscard]] Result<std::vector<Token>> valid() const;
   // A new one, valid for kTokenLife. The file is replaced at once, and belongs to `owner`. kBusy
-  // when there are kMostTokens. Under lock_setup(): two at once would be one.
+  // when there are kMostTokens. Under a lock: two at once would be one.
   [[nodiscard]] Result<std::string> add(Random& random, Owner owner);
 
  private:

@@ -34,10 +34,10 @@ TEST_CASE("tokens are valid for a quarter of an hour", "[setup]") {
   SeededRandom random(1);
   TokenFile file(folder.path + "/tokens", clock);
   CHECK(file.valid().value().empty());
-  const std::string first = file.add(random, ::geteuid(), ::getegid()).value();
+  const std::string first = file.add(random, {::geteuid(), ::getegid()}).value();
   CHECK(first.size() == 32);
   clock.advance(std::chrono::minutes(10));
-  const std::string second = file.add(random, ::geteuid(), ::getegid()).value();
+  const std::string second = file.add(random, {::geteuid(), ::getegid()}).value();
   CHECK(texts(file) == std::vector{first, second});
   clock.advance(std::chrono::minutes(5));
   CHECK(texts(file) == std::vector{second});
@@ -53,11 +53,11 @@ TEST_CASE("there are sixteen tokens at a time, and room when they have expired",
   ManualClock clock;
   SeededRandom random(2);
   TokenFile file(folder.path + "/tokens", clock);
-  for (int i = 0; i < 16; ++i) CHECK(file.add(random, ::geteuid(), ::getegid()));
-  CHECK(file.add(random, ::geteuid(), ::getegid()).error() == Errc::kBusy);
+  for (int i = 0; i < 16; ++i) CHECK(file.add(random, {::geteuid(), ::getegid()}));
+  CHECK(file.add(random, {::geteuid(), ::getegid()}).error() == Errc::kBusy);
   CHECK(file.valid().value().size() == 16);
   clock.advance(kTokenLife);
-  CHECK(file.add(random, ::geteuid(), ::getegid()));
+  CHECK(file.add(random, {::geteuid(), ::getegid()}));
 }
 
 TEST_CASE("a token file that others may read, or that is none, is refused", "[setup]") {
@@ -66,7 +66,7 @@ TEST_CASE("a token file that others may read, or that is none, is refused", "[se
   SeededRandom random(3);
   const std::string path = folder.path + "/tokens";
   TokenFile file(path, clock);
-  REQUIRE(file.add(random, ::geteuid(), ::getegid()));
+  REQUIRE(file.add(random, {::geteuid(), ::getegid()}));
   ::chmod(path.c_str(), 0640);
   CHECK(file.valid().error() == Errc::kAccess);
   ::chmod(path.c_str(), 0600);
