@@ -8,7 +8,7 @@
 
 namespace weft::mds {
 
-// A connection that did not come about.
+// A connection that did not come about, or a path that swallows large packets.
 struct BrokenPathReport {
   ServerName to;
   std::string address;  // "192.0.2.7:2051"
