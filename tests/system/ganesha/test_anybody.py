@@ -151,3 +151,22 @@ def test_0072_what_is_too_big_to_keep_outlives_its_session(unmaps, server, clien
             first.result().check()
             assert second.result().status == Status.REP_TOO_BIG_TO_CACHE
         healthy(server)
+
+
+@pytest.mark.parametrize("what", ["READ", "READDIR"])
+def test_0084_what_goes_with_a_reply_is_not_kept(unmaps, server, client, what):
+    handle, opened = client.open("/mem", b"file", create=True)
+    client.call(put(handle), ops.write(opened, 0, bytes(65536)))
+    session = client.send(create_session(client.clientid, client.create_sequence + 1,
+                                         max_cached=1 << 20)).check().last.session
+    asked = ([put(handle), ops.read(opened, 0, 65536)] if what == "READ" else
+             [*client.at("/mem"), ops.readdir()])
+
+    def sent_twice(number, cache):
+        return [client.send(ops.sequence(session, number, 0, 0, cache), *asked).status
+                for _ in range(2)]
+
+    for number in range(1, 7, 2):
+        assert sent_twice(number, cache=True) == [Status.REP_TOO_BIG_TO_CACHE] * 2
+        assert sent_twice(number + 1, cache=False) == [Status.OK, Status.RETRY_UNCACHED_REP]
+        healthy(server)
