@@ -13,7 +13,7 @@ from test_patches import granted, healthy, put
 from wire import Connection, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
 from wire.client import encode_compound
 from wire.client40 import Client40, operation
-from wire.ops import ChannelAttributes
+from wire.ops import ChannelAttributes, Operation, pack_stateid
 from wire.rpc import auth_none
 from wire.xdr import Packer
 
@@ -170,3 +170,30 @@ def test_0084_what_goes_with_a_reply_is_not_kept(unmaps, server, client, what):
         assert sent_twice(number, cache=True) == [Status.REP_TOO_BIG_TO_CACHE] * 2
         assert sent_twice(number + 1, cache=False) == [Status.OK, Status.RETRY_UNCACHED_REP]
         healthy(server)
+
+
+def locked_before(stateid, seqid):
+    """A LOCK of version 4.0 by an owner that has this stateid of a lock."""
+    packer = Packer().uint32(2).boolean(False).uint64(0).uint64(const.UINT64_MAX).boolean(False)
+    return Operation(Op.LOCK, pack_stateid(packer, stateid).uint32(seqid).bytes(),
+                     ops._unpack_lock)
+
+
+def test_0085_what_seems_to_be_a_lock_sent_again(server):
+    with Client40(server.address) as client:
+        handle, opened = client.open("/mem", b"file", create=True)
+        reply = client.compound(put(handle), locked_before(opened, client.seqids[b"opener"]))
+        assert reply.status == Status.BAD_STATEID
+        status, locked = client.lock(handle, opened, b"locker")
+        assert status == Status.OK
+        # One that was sent again.
+        again = client.call(put(handle), locked_before(locked, client.seqids[b"locker"]))
+        assert again.stateid == locked
+        # The stateid of a lock in the place of an open's.
+        packer = Packer().uint32(2).boolean(False).uint64(0).uint64(const.UINT64_MAX)
+        pack_stateid(packer.boolean(True).uint32(client.seqids[b"locker"]), locked)
+        packer.uint32(1).uint64(client.clientid).opaque(b"other")
+        reply = client.compound(put(handle), operation(Op.LOCK, packer))
+        assert reply.status == Status.BAD_STATEID
+        client.unlock(handle, locked, b"locker")
+    healthy(server)
