@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from test_patches import granted, healthy, put
+from test_patches import granted, healthy, leaves_nothing, needs_true_sizes, put
 from wire import Connection, ConnectionClosed, Op, RpcError, Status, const, layout_ops, ops
 from wire.client import encode_compound
 from wire.client40 import Client40, operation
@@ -196,4 +196,27 @@ def test_0085_what_seems_to_be_a_lock_sent_again(server):
         reply = client.compound(put(handle), operation(Op.LOCK, packer))
         assert reply.status == Status.BAD_STATEID
         client.unlock(handle, locked, b"locker")
+    healthy(server)
+
+
+@needs_true_sizes
+@pytest.mark.parametrize("share, io, status", [
+    (const.SHARE_BOTH, lambda opened: ops.read(opened, 0, 0), Status.OK),
+    (const.SHARE_BOTH, lambda opened: ops.write(opened, 0, b""), Status.OK),
+    (const.SHARE_READ, lambda opened: ops.write(opened, 0, b"x"), Status.OPENMODE),
+    (const.SHARE_BOTH, lambda opened: ops.read(opened, 0, 1 << 20), Status.REP_TOO_BIG),
+    (const.SHARE_BOTH, lambda opened: ops.read(opened, 0, 1), Status.OK),
+    (const.SHARE_BOTH, lambda opened: ops.write(opened, 0, b"x"), Status.OK)],
+    ids=["read nothing", "write nothing", "not open so", "no room", "read", "write"])
+def test_0086_reads_and_writes_leave_no_states(server, client, share, io, status):
+    handle, opened = client.open("/mem", b"file", create=True)
+    client.call(put(handle), ops.close(opened))
+
+    def opened_and_closed(count):
+        for _ in range(count):
+            _, opened = client.open("/mem", b"file", share=share)
+            assert client.compound(put(handle), io(opened)).status == status
+            client.call(put(handle), ops.close(opened))
+
+    leaves_nothing(server, opened_and_closed, 500)
     healthy(server)
