@@ -220,3 +220,10 @@ def test_0086_reads_and_writes_leave_no_states(server, client, share, io, status
 
     leaves_nothing(server, opened_and_closed, 500)
     healthy(server)
+
+
+def test_0091_a_session_that_is_asked_for_again(server, client):
+    made = [client.send(create_session(client.clientid, client.create_sequence + 1,
+                                       rdma_reads=(4711,))).check().last for _ in range(2)]
+    assert made[0] == made[1] and made[0].fore.rdma_reads == ()
+    healthy(server)

@@ -357,19 +357,18 @@ class ChannelAttributes:
     max_cached: int = 8192
     max_operations: int = 32
     max_requests: int = 16
+    rdma_reads: tuple = ()  # ca_rdma_ird: none, or one number
 
     def pack(self, packer):
         for value in (0, self.max_request, self.max_response, self.max_cached,
                       self.max_operations, self.max_requests):
             packer.uint32(value)
-        return packer.uint32(0)
+        return packer.array(self.rdma_reads, Packer.uint32)
 
     @classmethod
     def unpack(cls, unpacker):
         unpacker.uint32()
-        value = cls(*(unpacker.uint32() for _ in range(5)))
-        unpacker.array(unpacker.uint32)
-        return value
+        return cls(*(unpacker.uint32() for _ in range(5)), tuple(unpacker.array(unpacker.uint32)))
 
 
 def exchange_id(verifier, owner, flags=0, domain=None):
