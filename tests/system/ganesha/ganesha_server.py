@@ -42,6 +42,7 @@ EXPORT { Export_Id = 1; Path = /mem; Pseudo = /mem; FSAL { Name = MEM; } }
 EXPORT { Export_Id = 2; Path = /layout; Pseudo = /layout; FSAL { Name = LAYOUT; } }
 EXPORT { Export_Id = 3; Path = /more; Pseudo = /more; FSAL { Name = LAYOUT; } }
 EXPORT { Export_Id = 4; Path = /read; Pseudo = /read; Access_Type = RO; FSAL { Name = MEM; } }
+%(exports)s
 """
 
 
@@ -63,12 +64,13 @@ def sanitized():
 class Ganesha:
     """Starts in the constructor; raises with the end of its log if it does not come up in time.
     Without grace_s it is never in grace; with it, it begins with a grace period, which is over
-    soon, since there are no clients to wait for. nfsv4 is more of its NFSv4 block."""
+    soon, since there are no clients to wait for. nfsv4 is more of its NFSv4 block, exports are
+    blocks of others."""
 
-    def __init__(self, lease_s=60, grace_s=0, start_timeout_s=20, nfsv4=""):
+    def __init__(self, lease_s=60, grace_s=0, start_timeout_s=20, nfsv4="", exports=""):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="weft-ganesha-"))
         self.address = ("127.0.0.1", _free_port())
-        self._write_configuration(lease_s, grace_s, nfsv4)
+        self._write_configuration(lease_s, grace_s, nfsv4, exports)
         self._open_to_users(self._start(start_timeout_s))
 
     def _start(self, timeout_s, **more):
@@ -104,7 +106,7 @@ class Ganesha:
                     assert time.monotonic() < deadline, "grace does not end"
                     time.sleep(0.05)
 
-    def _write_configuration(self, lease_s, grace_s, nfsv4):
+    def _write_configuration(self, lease_s, grace_s, nfsv4, exports):
         plugins = self.folder / "plugins"
         plugins.mkdir()
         (self.folder / "recovery").mkdir()
@@ -114,7 +116,7 @@ class Ganesha:
         (self.folder / "ganesha.conf").write_text(CONFIGURATION % {
             "port": self.address[1], "plugins": plugins, "folder": self.folder,
             "lease": lease_s, "grace": grace_s or 60, "graceless": str(grace_s == 0).lower(),
-            "nfsv4": nfsv4})
+            "nfsv4": nfsv4, "exports": exports})
 
     def answers(self, timeout_s=2.0):
         """Whether it answers a NULL call."""
