@@ -4,11 +4,14 @@ One test or more for each of the patches from 0087 on, see docs/ganesha.md.
 """
 
 import signal
+import struct
 
 import pytest
 
-from test_patches import healthy, put, until
+from test_patches import granted, healthy, put, until
 from wire import Client, Op, Status, const, ops
+from wire.client40 import Client40
+from wire.ops import Operation, Stateid, pack_stateid
 from wire.rpc import auth_none
 from wire.xdr import Packer
 
@@ -71,4 +74,54 @@ def test_0087_the_way_up_asks_how_one_may_come(start):
         root.call(*up, kind, **nobody)
         assert root.compound(*up, kind).status == Status.WRONGSEC
         root.call(put(inner()), SECINFO_OF_PARENT)
+    healthy(server)
+
+
+def never_given(client, number=0):
+    """A stateid that begins as those do that the client was given."""
+    return Stateid(1, struct.pack("<QI", client.clientid, 0x7FFFFF00 + number))
+
+
+def test_0090_nobody_keeps_what_another_has(start):
+    server = start(lease_s=2)
+    gone, client = Client(server.address), Client(server.address)
+    handle, _, _ = granted(gone)
+    gone.vanish()
+
+    def closes():
+        reply = client.compound(put(handle), ops.close(never_given(gone)))
+        assert reply.status in (Status.OK, Status.BAD_STATEID, Status.EXPIRED,
+                                Status.STALE_CLIENTID)
+        return server.calls("layoutreturn")
+
+    until(closes, 12)
+    assert client.compound(put(handle), ops.close(never_given(client))).status == Status.OK
+    healthy(server)
+
+
+def test_0090_a_close_of_another_client_fails(server, client, new_client):
+    other = new_client()
+    handle, _ = client.open("/mem", b"file", create=True)
+    reply = other.compound(put(handle), ops.close(never_given(client)))
+    assert reply.status == Status.BAD_STATEID
+    with Client40(server.address) as old:
+        close = Operation(Op.CLOSE, pack_stateid(Packer().uint32(1), never_given(client)).bytes())
+        assert old.compound(put(handle), close).status == Status.STALE_CLIENTID
+    healthy(server)
+
+
+def test_0090_a_close_that_is_sent_again_keeps_no_client(start):
+    server = start(lease_s=2)  # owners are kept for that long
+
+    def come_and_go(count):
+        for _ in range(count):
+            with Client(server.address, backchannel=False, slots=1) as client:
+                handle, opened = client.open("/mem", b"file", create=True)
+                for _ in range(3):
+                    client.call(put(handle), ops.close(opened))
+
+    come_and_go(10)
+    before = server.allocated_bytes()
+    come_and_go(300)
+    until(lambda: server.allocated_bytes() - before < 300 * 1536, 15)
     healthy(server)
