@@ -8,10 +8,11 @@ import struct
 
 import pytest
 
-from test_patches import granted, healthy, put, until
-from wire import Client, Op, Status, const, ops
+from test_connections import MIB
+from test_patches import DEVICE, granted, healthy, put, until
+from wire import Client, Op, Status, const, layout_ops, ops
 from wire.client40 import Client40
-from wire.ops import Operation, Stateid, pack_stateid
+from wire.ops import Operation, Stateid, _on_success, pack_stateid
 from wire.rpc import auth_none
 from wire.xdr import Packer
 
@@ -19,6 +20,8 @@ RESTOREFH, LOOKUPP = ops.raw(Op.RESTOREFH), ops.raw(Op.LOOKUPP)
 SECINFO_OF_PARENT = ops.raw(Op.SECINFO_NO_NAME, Packer().uint32(1).bytes())
 SQUASHED = """EXPORT { Export_Id = 5; Path = /squashed; Pseudo = /squashed; Squash = Root_Squash;
   FSAL { Name = MEM; } }"""
+LARGEST = (1 << 32) - 1
+SLOTS = 64
 
 
 @pytest.fixture
@@ -124,4 +127,89 @@ def test_0090_a_close_that_is_sent_again_keeps_no_client(start):
     before = server.allocated_bytes()
     come_and_go(300)
     until(lambda: server.allocated_bytes() - before < 300 * 1536, 15)
+    healthy(server)
+
+
+class Session:
+    """Another session of the client's, in which all is asked for."""
+
+    def __init__(self, client):
+        fore = ops.ChannelAttributes(LARGEST, LARGEST, LARGEST, 100, SLOTS)
+        back = ops.ChannelAttributes(max_request=4096, max_response=4096, max_requests=4)
+        client.create_sequence += 1
+        made = client.send(ops.create_session(client.clientid, client.create_sequence, fore, back))
+        self.fore, self.session = made.check().last.fore, made.last.session
+        self.client, self.numbers = client, [0] * SLOTS
+
+    def compound(self, *operations, slot=0, cache=True):
+        self.numbers[slot] += 1
+        first = ops.sequence(self.session, self.numbers[slot], slot, SLOTS - 1, cache)
+        return self.client.send(first, *operations)
+
+
+@pytest.fixture
+def session(client):
+    return Session(client)
+
+
+def test_0089_what_is_granted_is_bounded(server, client, session):
+    fore = session.fore
+    assert (fore.max_request, fore.max_response, fore.max_cached) == (2 * MIB, 2 * MIB, 8192)
+    handle, opened = client.open("/mem", b"file", create=True)
+    client.call(put(handle), ops.write(opened, 0, bytes(MIB)))
+    read = ops.read(opened, 0, MIB)
+    reply = session.compound(put(handle), read, cache=False)
+    assert reply.status == Status.OK and len(reply.last.data) == MIB
+    reply = session.compound(put(handle), *[read] * 9, cache=False)
+    assert reply.status == Status.REP_TOO_BIG and len(reply.results) == 4
+    healthy(server)
+
+
+# Whose answer has 4 KiB and more.
+LARGE = {"getxattr": lambda opened: ops.getxattr(b"name"),
+         "layoutget": lambda opened: layout_ops.layoutget(opened, const.IOMODE_RW),
+         "test_stateid": lambda opened: Operation(
+             Op.TEST_STATEID, Packer().array([opened] * 1024, pack_stateid).bytes(),
+             _on_success(lambda u: {"codes": [u.uint32() for _ in range(u.uint32())]}))}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_0089_what_a_slot_keeps_is_counted(server, client, session, what):
+    handle, opened = client.open("/layout", b"file", create=True)
+    server.set(xattr_size=6000, body_size=6000)
+    large = LARGE[what](opened)
+    one = session.compound(put(handle), large)
+    assert one.status == Status.OK, one.status
+    two = session.compound(put(handle), large, large)
+    assert two.status == Status.REP_TOO_BIG_TO_CACHE and len(two.results) == 4
+    again = session.compound(put(handle), large, large, cache=False)
+    assert again.status == Status.OK
+    healthy(server)
+
+
+# Whose answer is small, but not the buffer that it is made in.
+SMALL = {"getxattr": ops.getxattr(b"name"), "getdeviceinfo": layout_ops.getdeviceinfo(DEVICE)}
+
+
+@pytest.mark.parametrize("what", SMALL)
+def test_0089_a_slot_keeps_no_buffers(server, client, session, what):
+    granted(client)
+    directory = client.handle("/layout")
+    server.set(xattr_size=10)
+    before = server.allocated_bytes()
+    for slot in range(SLOTS):
+        reply = session.compound(put(directory), *[SMALL[what]] * 60, slot=slot)
+        assert reply.status == Status.OK, (reply.status, len(reply.results))
+    # The figure of docs/sizing.md
+    assert server.allocated_bytes() - before < SLOTS * 40_000
+    healthy(server)
+
+
+def test_0089_a_directory_is_read_as_far_as_it_fits(server, client, session):
+    directory = client.handle("/mem")
+    for number in range(300):
+        client.call(put(directory), ops.create_directory(b"%050d" % number))
+    reply = session.compound(put(directory), ops.readdir())
+    assert reply.status == Status.OK and 50 < len(reply.last.entries) < 110
+    assert len(session.compound(put(directory), ops.readdir(), cache=False).last.entries) > 200
     healthy(server)

@@ -64,6 +64,7 @@ static struct settings {
   _Atomic uint32_t records_lookups;  // each as "lookup"
   _Atomic uint32_t commits_held;     // while it is set, each "commit" waits
   _Atomic uint32_t names_held;       // and who made a file or a directory, each "made"
+  _Atomic uint32_t xattr_size;       // bytes of the value of each extended attribute
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
@@ -365,6 +366,24 @@ static fsal_status_t open2(struct fsal_obj_handle* object, struct state_t* state
 }
 #endif
 
+// Any name is there.
+static fsal_status_t getxattrs(struct fsal_obj_handle* object, xattrkey4* name,
+                               xattrvalue4* value) {
+  (void)object, (void)name;
+  const uint32_t room = value->utf8string_len;
+  value->utf8string_len = settings.xattr_size;
+  if (room == 0) return fsalstat(ERR_FSAL_NO_ERROR, 0);  // how large it is was asked
+  if (room < value->utf8string_len) return fsalstat(ERR_FSAL_XATTR2BIG, 0);
+  memset(value->utf8string_val, 'x', value->utf8string_len);
+  return fsalstat(ERR_FSAL_NO_ERROR, 0);
+}
+
+static attrmask_t (*mem_supported_attrs)(struct fsal_export*);
+
+static attrmask_t fs_supported_attrs(struct fsal_export* export) {
+  return mem_supported_attrs(export) | ATTR4_XATTR;
+}
+
 static nfsstat4 getdeviceinfo(struct fsal_module* fsal, XDR* body, const layouttype4 type,
                               const struct pnfs_deviceid* device) {
   (void)fsal, (void)device;
@@ -545,6 +564,8 @@ static bool do_set(const char* arguments) {
     hold_commits(value);
   else if (strcmp(name, "names_held") == 0)
     settings.names_held = value;
+  else if (strcmp(name, "xattr_size") == 0)
+    settings.xattr_size = value;
   else if (strcmp(name, "replies_wait") == 0)
     settings.replies_wait = value;
   else if (strcmp(name, "replies_held") == 0)
@@ -621,6 +642,7 @@ static void replace_object_methods(struct fsal_obj_handle* root) {
   methods->lookup = lookup;
   if (methods->getattrs != getattrs) mem_getattrs = methods->getattrs;
   methods->getattrs = getattrs;
+  methods->getxattrs = getxattrs;
 #if FSAL_MAJOR_VERSION >= 1301
   methods->layouterror = layouterror;
   methods->layoutstats = layoutstats;
@@ -664,6 +686,8 @@ static fsal_status_t create_export(struct fsal_module* self, void* node,
   methods->fs_loc_body_size = fs_loc_body_size;
   mem_fs_supports = methods->fs_supports;
   methods->fs_supports = fs_supports;
+  mem_supported_attrs = methods->fs_supported_attrs;
+  methods->fs_supported_attrs = fs_supported_attrs;
   mem_release = methods->release;
   methods->release = release;
   if (up_vector == NULL) up_vector = up_ops;
