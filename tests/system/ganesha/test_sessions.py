@@ -5,6 +5,7 @@ One test or more for each of the patches from 0087 on, see docs/ganesha.md.
 
 import signal
 import struct
+import threading
 
 import pytest
 
@@ -213,3 +214,62 @@ def test_0089_a_directory_is_read_as_far_as_it_fits(server, client, session):
     assert reply.status == Status.OK and 50 < len(reply.last.entries) < 110
     assert len(session.compound(put(directory), ops.readdir(), cache=False).last.entries) > 200
     healthy(server)
+
+
+@pytest.fixture
+def unmaps(monkeypatch):
+    """What a server frees it cannot touch again, if it is as large as a page."""
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=256:glibc.malloc.top_pad=0")
+
+
+def sessions_of(client, connections):
+    """Seven on each of the connections, which destroy theirs."""
+    channel = ops.ChannelAttributes(max_request=4096, max_response=4096, max_requests=1)
+    for connection in connections:
+        made, client.connection = [], connection
+        for _ in range(7):
+            client.create_sequence += 1
+            made.append(client.send(ops.create_session(
+                client.clientid, client.create_sequence, channel, channel)).check().last.session)
+        yield connection, made
+
+
+class ComesAgain(Client):
+    """A client that waits for others before its CREATE_SESSION."""
+
+    def __init__(self, begin, *arguments, **options):
+        self.begin = begin
+        super().__init__(*arguments, **options)
+
+    def _create_session(self, *arguments):
+        self.begin.wait()
+        super()._create_session(*arguments)
+
+
+def test_0088_sessions_end_while_their_client_comes_again(unmaps, server):
+    """Some are destroyed by who has them, beside the walk that destroys them all."""
+    for number in range(200):
+        client = Client(server.address, owner=b"owner%d" % number)
+        first = client.connection
+        own = list(sessions_of(client, [client._connect(5) for _ in range(8)]))
+        client.connection = first
+        begin = threading.Barrier(len(own) + 1)
+
+        def destroy(connection, sessions):
+            begin.wait()
+            one = Client.__new__(Client)
+            one.connection, one.minor, one.credential = connection, 2, client.credential
+            for session in sessions:
+                one.send(ops.destroy_session(session))
+
+        threads = [threading.Thread(target=destroy, args=each) for each in own]
+        for thread in threads:
+            thread.start()
+        again = ComesAgain(begin, server.address, owner=client.owner)
+        for thread in threads:
+            thread.join()
+        for connection, _ in own:
+            connection.close()
+        again.close()
+        first.close()
+        healthy(server)
