@@ -88,7 +88,7 @@ void set_striping(control::Resync& job, const layout::LayoutMap& map, std::size_
 bool Repairer::is_here(std::uint32_t ds_id) const { return has(parts_.here(), ds_id); }
 
 Result<bool> Repairer::leader_has(FileId file, const layout::LayoutMap& map, std::size_t stripe,
-                                  std::uint32_t leader, std::optional<std::uint32_t> mended) {
+                                  std::uint32_t leader) {
   const control::Stat stat{parts_.names.object_of(file, map)};
   auto at_leader = parts_.servers.ask(leader, stat);
   if (!at_leader) return pass(at_leader);
@@ -100,17 +100,12 @@ Result<bool> Repairer::leader_has(FileId file, const layout::LayoutMap& map, std
     if (ds_id == leader) continue;
     auto there = parts_.servers.ask(ds_id, stat);
     if (!there) {
-      all = pass(there);
+      if (!parts_.lost(ds_id)) all = pass(there);
     } else if (!there->exists) {
       without.push_back(ds_id);
     } else if (there->size > 0) {
       found = true;
     }
-  }
-  if (!found && !all && mended) {
-    // Where the copy to be mended has nothing either there is nothing to wait for.
-    const auto there = parts_.servers.ask(*mended, stat);
-    if (there && (!there->exists || there->size == 0)) return false;
   }
   if (!found) return all ? Result<bool>(false) : pass(all);
   // Last, so that none of the others leads after it.
@@ -147,10 +142,9 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   auto source = source_of(map, pinned->leads, *stripe);
   if (!source) return pass(source);
   if (auto taken = take_back_writes(**begun, *stripe, *source); !taken) return pass(taken);
-  // Now no first write is at one copy and not yet at another.
+  // Now no write of before is at one copy and not yet at another.
   if (current_at(map, *stripe).size() > 1) {
-    auto there = leader_has(stale.id, map, *stripe, *source, stale.ds_id);
-    if (!there) return pass(there);
+    if (auto there = leader_has(stale.id, map, *stripe, *source); !there) return pass(there);
   }
 
   control::Resync job{.object = parts_.names.object_of(stale.id, map),
@@ -284,7 +278,7 @@ Result<> Repairer::compare_copies(FileId file) {
     const auto extents = all_but(findings, stripe);
     if (extents.empty()) continue;
     auto source = source_of(map, pinned->leads, stripe);
-    Result<bool> there = source ? leader_has(file, map, stripe, *source, {}) : pass(source);
+    Result<bool> there = source ? leader_has(file, map, stripe, *source) : pass(source);
     if (!there && outcome) outcome = pass(there);
     if (!there || !*there) continue;
     // One that fails, since its server is gone, does not hold up the others.

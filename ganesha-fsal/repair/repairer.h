@@ -114,6 +114,8 @@ class Repairer {
     // The data server has no object of a current copy, and another that is here has bytes of it:
     // its copy is to be mended, and leads no more. Does not wait. Mirrors::no_object()
     std::function<Result<>(FileId, std::uint32_t ds_id)> no_object;
+    // The data server is gone, and is being removed: nobody waits for what it has.
+    std::function<bool(std::uint32_t ds_id)> lost = [](std::uint32_t) { return false; };
     Limits limits;
     const weft::Clock& clock;  // outlives it
   };
@@ -213,13 +215,11 @@ class Repairer {
   void look(std::uint32_t ds_id) WEFT_REQUIRES(mutex_);
   void work(const Work& what) WEFT_REQUIRES(mutex_);
 
-  // Whether the leader has the stripe's object. False: nor has any current copy bytes of it, so
-  // they are equal. kBusy: another has, and the copies without are told to Parts::no_object.
-  // Another error: who may have it does not answer, and the copy to be mended, if there is one, has
-  // bytes to lose.
+  // Whether the leader has the stripe's object. False: nor has any current copy bytes of it that is
+  // not lost for good, so they are equal. kBusy: another has, and the copies without are told to
+  // Parts::no_object. Another error: who may have it does not answer.
   [[nodiscard]] Result<bool> leader_has(FileId file, const layout::LayoutMap& map,
-                                        std::size_t stripe, std::uint32_t leader,
-                                        std::optional<std::uint32_t> mended);
+                                        std::size_t stripe, std::uint32_t leader);
   // `at_server` becomes true when it failed at the copy's own server.
   [[nodiscard]] Result<> mend(const StaleObject& stale, bool& at_server);
   // False: it is to be begun again.

@@ -78,6 +78,13 @@ Repairer::Parts Repairs::repairer_parts() {
           .no_object = [this](FileId file, std::uint32_t ds_id) -> Result<> {
             return server_.mirrors().no_object(file, ds_id);
           },
+          .lost =
+              [this](std::uint32_t ds_id) {
+                const Registry& registry = server_.cluster().registry();
+                const auto view = registry.find(ds_id);
+                return !view || (registry.reach(ds_id) == Reach::kGone &&
+                                 view->record.duty == Duty::kRemoving);
+              },
           .limits = limits,
           .clock = server_.environment().clock};
 }

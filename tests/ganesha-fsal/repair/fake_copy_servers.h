@@ -215,6 +215,7 @@ class RepairTest : public NamespaceTest {
                               mark(file, ds_id, {0, kMaxFileSize}, seat(file, ds_id));
                               return Result<>();
                             },
+                        .lost = [this](std::uint32_t ds_id) { return lost.contains(ds_id); },
                         .limits = limits,
                         .clock = system_clock()});
     repairer->start();
@@ -240,6 +241,7 @@ class RepairTest : public NamespaceTest {
     layout_of(id, {1, 2}, {3, 4});
     return id;
   }
+  std::set<std::uint32_t> lost;  // gone, and being removed
   void lose(std::uint32_t ds_id) {
     {
       const std::lock_guard lock(mutex);
@@ -247,6 +249,14 @@ class RepairTest : public NamespaceTest {
     }
     const std::lock_guard lock(servers.mutex);
     servers.gone.insert(ds_id);
+  }
+  void come_back(std::uint32_t ds_id) {
+    {
+      const std::lock_guard lock(mutex);
+      here.insert(ds_id);
+    }
+    const std::lock_guard lock(servers.mutex);
+    servers.gone.erase(ds_id);
   }
   void mark(FileId id, std::uint32_t ds_id, DirtyExtent dirty, std::uint32_t copy = 1) {
     // Also called by workers, where Catch cannot assert.

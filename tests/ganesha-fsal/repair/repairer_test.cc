@@ -213,13 +213,36 @@ TEST_CASE_METHOD(RepairTest, "a third copy whose server is gone does not hold up
   CHECK(servers.forgotten == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, stale}});
 }
 
-TEST_CASE_METHOD(RepairTest, "what was never written waits for no copy whose server is gone") {
+TEST_CASE_METHOD(RepairTest, "what was never written waits for no copy that is lost for good") {
   const FileId f = tripled("f");
   mark(f, 3, {0, kMaxFileSize}, 2);
   lose(2);
+  lost.insert(2);  // it is being removed
   servers.sizes = {{1, std::nullopt}, {3, std::nullopt}};
   start();
   CHECK(soon([&] { return state(f, 2, 0) == CopyState::kCurrent; }));
+}
+
+// As a move's new copy, which has nothing in any case.
+TEST_CASE_METHOD(RepairTest, "a copy that may have the only bytes is waited for") {
+  const FileId f = tripled("f");
+  mark(f, 3, {0, kMaxFileSize}, 2);
+  lose(2);  // it restarts
+  servers.sizes = {{1, std::nullopt}, {2, 4096}, {3, std::nullopt}};
+  start();
+  REQUIRE(soon([&] {
+    const std::lock_guard lock(servers.mutex);
+    return std::ranges::count(servers.calls, "forget") > 0;
+  }));
+  std::this_thread::sleep_for(20ms);
+  CHECK(state(f, 2, 0) != CopyState::kCurrent);
+  come_back(2);
+  for (const std::size_t copy : {0, 2}) {
+    CHECK(soon([&] { return state(f, copy, 0) == CopyState::kCurrent; }));
+  }
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.sizes[1] == 4096);
+  CHECK(servers.sizes[3] == 4096);
 }
 
 // Nobody wrote the file when it was found: that it was written since does not say which is right.
