@@ -62,6 +62,12 @@ void Partner::saw_verifier(std::uint64_t seen) {
   verifier.store(seen);
 }
 
+void Partner::lost() {
+  ++losses;
+  const MutexLock lock(mutex_);
+  verifiers_before_.clear();
+}
+
 std::shared_ptr<Partner> Partners::find(std::uint32_t ds_id) {
   const MutexLock lock(mutex_);
   std::shared_ptr<Partner>& partner = partners_[ds_id];
@@ -311,7 +317,7 @@ void PartnerLink::answered(std::uint64_t incarnation, Result<CompoundResult> res
 
 void PartnerLink::put_away(const Error& why) {
   if (!partner_->away.exchange(true)) {
-    ++partner_->losses;
+    partner_->lost();
     spdlog::warn("event=partner_away ds={} error=\"{}\"", partner_->ds_id, why.describe());
   }
   drop_client();

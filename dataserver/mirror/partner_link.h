@@ -71,8 +71,11 @@ struct Partner {
   std::atomic<std::uint32_t> by_tcp{0};
 
   // Takes its write verifier of an answer. One that it had before it had the newest is of an answer
-  // that was read late, and changes nothing.
+  // that was read late, and changes nothing; after a loss it may be one that came back, with the
+  // store of that time.
   void saw_verifier(std::uint64_t seen);
+  // It was put away.
+  void lost();
 
   // Takes what the metadata server answered to the question where it is; returns what is to be
   // believed: that, or where it was last, if the metadata server could not be asked.

@@ -58,6 +58,9 @@ TEST_CASE("an answer that is read late does not bring back a partner's verifier 
   partner.saw_verifier(2);
   partner.saw_verifier(1);
   CHECK(partner.verifier == 2);
+  partner.lost();  // and its disk was brought back from a copy
+  partner.saw_verifier(1);
+  CHECK(partner.verifier == 1);
   for (std::uint64_t restart = 3; restart < 40; ++restart) {
     partner.saw_verifier(restart);
     partner.saw_verifier(restart - 1);
