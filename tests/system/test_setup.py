@@ -185,7 +185,10 @@ def test_each_command_may_be_run_again(first, others):
     # What it did not say is the administrator's, or another version's.
     conf = first.prefix / "etc/weft/ganesha.conf"
     text = conf.read_text().replace("  # Root at clients is nobody.\n", "")
-    conf.write_text(text + "LOG { Default_Log_Level = EVENT; }\n")
+    admin = "CLIENT { Clients = 192.0.2.7; Access_Type = RW; Squash = no_root_squash; }"
+    text = text.replace("  FSAL {", f"  {admin}\n  FSAL {{", 1)
+    (conf.parent / "more.conf").write_text("LOG { Default_Log_Level = EVENT; }\n")
+    conf.write_text(text + f'%include "{conf.parent}/more.conf"\n')
     assert first.said(*init)["wrote"] == []
 
 

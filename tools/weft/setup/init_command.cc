@@ -98,13 +98,18 @@ Result<> write_key(const Places& places, Owner owner, Done& done) {
 
 // That a ganesha.conf which init made, perhaps of an older version, and perhaps changed since, is
 // of such a system.
-bool is_of(const std::string& text, const Places& places, const MdsPlan& plan) {
+bool is_of(const Places& places, const MdsPlan& plan) {
   const auto none = [](const std::string& path) -> Result<std::string> {
     return fail(Errc::kNotFound, path);
   };
-  const auto there = mds::parse_conf(text, places.conf(), none);
+  const auto there = mds::read_conf(places.conf());
   const auto wanted = mds::parse_conf(ganesha_conf(places, plan), places.conf(), none);
-  return there && wanted && what_init_said(*there) == what_init_said(*wanted);
+  if (!there || !wanted) return false;
+  const InitSaid is = what_init_said(*there);
+  const InitSaid was = what_init_said(*wanted);
+  return is.keys == was.keys && std::ranges::all_of(was.admins, [&is](const auto& admin) {
+           return std::ranges::find(is.admins, admin) != is.admins.end();
+         });
 }
 
 // One that is there stays, and has to say what is asked for, if init made it. Before anything is
@@ -121,7 +126,7 @@ Result<> check_before(const Places& places, const MdsPlan& plan) {
   auto text = read_text(path);
   if (!text) return pass(text);
   const bool ours = text->find("made by weft init") != std::string::npos;
-  if (!ours || is_of(*text, places, plan)) return {};
+  if (!ours || is_of(places, plan)) return {};
   return fail(Errc::kExists, path +
                                  " is there and says something else than this command: run init "
                                  "as it was run first, or change the file, and systemctl restart "

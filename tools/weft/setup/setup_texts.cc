@@ -179,13 +179,13 @@ bool is_plain_path(std::string_view text) {
   return text.starts_with('/') && text.size() <= 1024 && is_plain(text, "/._-");
 }
 
-std::vector<std::string> what_init_said(const mds::ConfBlock& conf) {
-  std::vector<std::string> said;
+InitSaid what_init_said(const mds::ConfBlock& conf) {
+  InitSaid said;
   const mds::ConfBlock* const fsal = find_fsal(conf);
   for (const std::string_view key : {"Control_Address", "Key_File", "Metadata_Path", "Copies"}) {
-    said.emplace_back(fsal == nullptr ? "" : mds::value_of(*fsal, key));
+    said.keys.emplace_back(fsal == nullptr ? "" : mds::value_of(*fsal, key));
   }
-  add_admins(conf, said);
+  add_admins(conf, said.admins);
   return said;
 }
 

@@ -66,8 +66,11 @@ struct MdsFacts {
 };
 // kNotFound when it has no such block.
 [[nodiscard]] Result<MdsFacts> mds_facts(const mds::ConfBlock& conf);
-// What init's options and places come to in a ganesha.conf: Control_Address, Key_File,
-// Metadata_Path, Copies, and the clients whose root is not squashed.
-[[nodiscard]] std::vector<std::string> what_init_said(const mds::ConfBlock& conf);
+// What init's options and places come to in a ganesha.conf.
+struct InitSaid {
+  std::vector<std::string> keys;    // Control_Address, Key_File, Metadata_Path, Copies
+  std::vector<std::string> admins;  // the clients whose root is not squashed
+};
+[[nodiscard]] InitSaid what_init_said(const mds::ConfBlock& conf);
 
 }  // namespace weft::cli
