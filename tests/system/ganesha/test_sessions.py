@@ -1,6 +1,6 @@
 """What a client does in the name of another, or in a session beside its other requests.
 
-One test or more for each of the patches from 0087 on, see docs/ganesha.md.
+One test or more for each of the patches 0087 to 0090, see docs/ganesha.md.
 """
 
 import signal
@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from test_connections import MIB
-from test_patches import DEVICE, granted, healthy, put, until
+from test_patches import DEVICE, granted, healthy, needs_true_sizes, put, until
 from wire import Client, Op, Status, const, layout_ops, ops
 from wire.client40 import Client40
 from wire.ops import Operation, Stateid, _on_success, pack_stateid
@@ -114,6 +114,7 @@ def test_0090_a_close_of_another_client_fails(server, client, new_client):
     healthy(server)
 
 
+@needs_true_sizes
 def test_0090_a_close_that_is_sent_again_keeps_no_client(start):
     server = start(lease_s=2)  # owners are kept for that long
 
@@ -192,6 +193,7 @@ def test_0089_what_a_slot_keeps_is_counted(server, client, session, what):
 SMALL = {"getxattr": ops.getxattr(b"name"), "getdeviceinfo": layout_ops.getdeviceinfo(DEVICE)}
 
 
+@needs_true_sizes
 @pytest.mark.parametrize("what", SMALL)
 def test_0089_a_slot_keeps_no_buffers(server, client, session, what):
     granted(client)
@@ -201,7 +203,7 @@ def test_0089_a_slot_keeps_no_buffers(server, client, session, what):
     for slot in range(SLOTS):
         reply = session.compound(put(directory), *[SMALL[what]] * 60, slot=slot)
         assert reply.status == Status.OK, (reply.status, len(reply.results))
-    # The figure of docs/sizing.md
+    # Of these; docs/sizing.md has the figure of GETATTR
     assert server.allocated_bytes() - before < SLOTS * 40_000
     healthy(server)
 
