@@ -152,6 +152,7 @@ struct Resyncs::Job::Piece {
   ObjectSums wanted;            // of what is to be here
   std::size_t bytes = 0;        // that `wanted` is of: the range, as far as the source goes
   bool source_ends = false;     // within the range
+  bool none = false;            // the source has no object
   std::vector<DiffRun> runs;    // what differs
   WritesInFlight::Token token;  // while the object is changed
   int tries = 0;

@@ -64,13 +64,14 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::hold_and_ask(Piece& piece) {
       {{.stateid = {}, .offset = begin, .count = static_cast<std::uint32_t>(size)}});
   if (!result) co_return std::unexpected(result.error());
   piece.wanted = {};
+  piece.none = result->status == Status::NFS4ERR_NOENT;
   if (const auto* ok = result->get<rpc::nfs4::ReadOk>(1)) {
     auto bytes = ok->data.flatten();
     if (!bytes) co_return over(bytes.error());
     auto sums = decode_sums(*bytes, begin, size);
     if (!sums) co_return over(sums.error());
     piece.wanted = std::move(*sums);
-  } else if (result->status != Status::NFS4ERR_NOENT) {
+  } else if (!piece.none) {
     co_return over({Errc::kProtocol, "the source answered with nothing"});
   }
   piece.bytes = bytes_within(piece.wanted.object_end, begin, size);
@@ -253,6 +254,11 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece, Ends ends) {
     const std::uint64_t shorter = std::min(end_here, end_there);
     differs(shorter, std::max(end_here, end_there) - shorter);
     co_return {};
+  }
+  // A copy that missed something may be of an object that was never written since. Of two that are
+  // current, the one without object has lost it, perhaps while this job went on.
+  if (piece.none && request_.least_epoch == 0 && wanted < end_here) {
+    co_return over({Errc::kIo, "the source has no object, of which there are bytes here"});
   }
   if (auto may = admit(piece); !may) co_return may;
   const auto cut = co_await call<Result<ObjectStat>>(

@@ -59,7 +59,11 @@ struct Rig : MirrorRig {
   }
   // Of the second of two stripes in units of 1 MiB.
   void begin_striped(std::vector<Extent> extents) {
-    begin({.extents = std::move(extents), .stripe_unit = kMiB, .servers = 2, .server = 1});
+    begin({.least_epoch = 1,
+           .extents = std::move(extents),
+           .stripe_unit = kMiB,
+           .servers = 2,
+           .server = 1});
   }
   void begin(rpc::control::Resync job) {
     job.job = 1;
@@ -245,6 +249,16 @@ TEST_CASE("an object that is not there is made, and holes stay holes") {
   CHECK(rig.stat(kSecond).allocated < kMiB);
 }
 
+TEST_CASE("between current copies nothing is cut for an object that is lost at the source") {
+  Rig rig;
+  rig.put(kSecond, 0, pattern(5000));
+  rig.begin({{0, kMaxEnd}});
+  const auto progress = rig.finish();
+  CHECK(progress.state == State::kFailed);
+  CHECK(progress.error.contains("has no object"));
+  CHECK(rig.bytes(kSecond) == pattern(5000));
+}
+
 TEST_CASE("zeros at the source become a hole, and an end beyond the source's is cut") {
   Rig rig;
   rig.put(kFirst, 0, std::string(kMiB, '\0') + "end");
@@ -268,10 +282,10 @@ TEST_CASE("a hole at the source's end makes the object as long") {
   CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
 }
 
-TEST_CASE("an object that the source does not have ends up empty") {
+TEST_CASE("a copy that missed something ends up empty where the source has no object") {
   Rig rig;
   rig.put(kSecond, 0, pattern(5000));
-  rig.begin({{0, 4 * kMiB}});
+  rig.begin({{0, 4 * kMiB}}, 0, 1);
   CHECK(rig.finish().state == State::kDone);
   CHECK(rig.stat(kSecond).size == 0);
 }
