@@ -370,8 +370,8 @@ Result<> TargetLink::prepare(Call& call) {
     request.size = std::min(request.size, kMostListedByRdma);
   }
   if (transport_ != TargetTransport::kSharedMemory) return {};
-  if (request.op == TargetOp::kRead) {
-    // Whole blocks, for direct I/O.
+  if (request.op == TargetOp::kRead && request.size > 0) {
+    // Whole blocks, for direct I/O. Nothing is not lent: the target would take that for a mistake.
     const std::uint64_t size = request.offset % kBlock + request.size;
     auto room = allocate(config_.pool, call.share, (size + kBlock - 1) & ~(kBlock - 1));
     if (!room) return pass(room);

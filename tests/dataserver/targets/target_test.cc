@@ -45,6 +45,21 @@ TEST_CASE("a remote store behaves like strings in memory, by shared memory and b
   CHECK(runner.eventually([&] { return runner.pool().in_use_bytes() == 0; }));
 }
 
+TEST_CASE("a read of nothing is answered, and is no mistake") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
+  RemoteRunner runner(rig, address, options, 1, 'a', false, 0);  // not past the target
+  REQUIRE(runner.write(kObject, 0, "weft"));
+  const auto nothing = runner.read(kObject, 0, 0);
+  REQUIRE(nothing);
+  CHECK(nothing->object_end == 4);
+  CHECK(target->counts().refused == 0);
+  CHECK(runner.text(kObject, 0, 10) == "weft");
+}
+
 TEST_CASE("a target takes the time of reads, writes and commits") {
   const TargetRig rig;
   const auto target = rig.start();
