@@ -560,6 +560,13 @@ std::optional<Registry::Clock::duration> Registry::gone_for(std::uint32_t ds_id)
   return options_.now() - (in_order_locked(live) ? live.heard : in_order_until(live));
 }
 
+bool Registry::is_lost(std::uint32_t ds_id) const {
+  const MutexLock lock(mutex_);
+  const auto found = servers_.find(ds_id);
+  const Duty duty = found == servers_.end() ? Duty::kRemoving : found->second.duty;
+  return mds::is_lost(reach_locked(ds_id), duty);
+}
+
 Result<> Registry::remove_server(std::uint32_t ds_id) {
   auto turn = await_turn();
   if (!turn) return pass(turn);

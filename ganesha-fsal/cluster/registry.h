@@ -106,6 +106,11 @@ enum class Reach : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(Reach reach);
 
+// Nobody waits for what it has: it is gone, and an administrator is removing it.
+[[nodiscard]] constexpr bool is_lost(Reach reach, Duty duty) {
+  return reach == Reach::kGone && duty == Duty::kRemoving;
+}
+
 // Everything known of one data server, at one moment.
 struct ServerView {
   ServerRecord record;
@@ -225,6 +230,8 @@ class Registry {
   [[nodiscard]] bool is_for(std::uint32_t ds_id,
                             const std::optional<layout::NetAddress>& client) const;
   [[nodiscard]] Reach reach(std::uint32_t ds_id) const;
+  // As is_lost(); so is one that was removed.
+  [[nodiscard]] bool is_lost(std::uint32_t ds_id) const;
   // The ids of those that are down, of a file's data servers: why its I/O may wait.
   [[nodiscard]] std::vector<std::uint32_t> down_of(const layout::LayoutMap& map) const;
   // For how long it has been gone (Reach::kGone), as far as this process knows; nullopt: it is not.

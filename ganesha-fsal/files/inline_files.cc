@@ -264,9 +264,7 @@ Result<> FileData::grow(const Alone& /*alone*/, FileId file, const Namespace::Ma
 bool FileData::lost_for_good(const layout::LayoutMap& map) {
   Registry& registry = parts_.cluster.registry();
   const auto lost = [&](std::uint32_t ds_id) {
-    if (registry.reach(ds_id) != Reach::kGone) return false;
-    const auto server = registry.find(ds_id);
-    return (!server || server->record.duty == Duty::kRemoving) && registry.lapse(ds_id);
+    return registry.is_lost(ds_id) && registry.lapse(ds_id);
   };
   for (std::size_t stripe = 0; stripe < map.copies.front().ds_ids.size(); ++stripe) {
     const bool left = std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {

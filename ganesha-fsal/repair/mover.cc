@@ -280,7 +280,7 @@ void Mover::look_through(std::uint32_t ds_id, Round& round) {
   bool whole = true;
   std::uint64_t passed = 0;
   const Server* const server = round.find(ds_id);
-  const bool lost = server->duty == Duty::kRemoving && server->reach == Reach::kGone;
+  const bool lost = is_lost(server);
   std::vector<Chosen> chosen;
   for (const layout::ObjectId& object : *page) {
     if (lost && strip_removal(object, ds_id)) {

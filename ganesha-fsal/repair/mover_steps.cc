@@ -285,7 +285,7 @@ bool Mover::may_be_left(const layout::LayoutMap& map, std::uint32_t from, const 
 
 // It is not here, and is not to come back.
 bool Mover::is_lost(const Server* server) {
-  return server == nullptr || (server->reach == Reach::kGone && server->duty == Duty::kRemoving);
+  return server == nullptr || mds::is_lost(server->reach, server->duty);
 }
 
 bool Mover::has_source(const layout::LayoutMap& map, std::uint32_t to, const Round& round) {

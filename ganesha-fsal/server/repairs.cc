@@ -42,51 +42,46 @@ void Repairs::reload(const ServerOptions& next) {
 Repairer::Parts Repairs::repairer_parts() {
   Repairer::Limits limits;
   limits.jobs.bytes_per_second = server_.options().resync_rate;
-  return {.names = server_.names(),
-          .servers = server_.cluster(),
-          .here =
-              [this] {
-                std::vector<std::uint32_t> here;
-                for (const ServerView& view : server_.cluster().registry().list()) {
-                  if (view.connected && view.last.trouble.empty()) here.push_back(view.record.id);
-                }
-                return here;
-              },
-          .pin = [this](FileId file) { return pin_writers(file); },
-          .keep_uncut = [this](FileId file) -> Result<std::shared_ptr<void>> {
-            auto learning = enter_learning(server_.files(), file);
-            if (!learning) return pass(learning);
-            return std::make_shared<Learning>(std::move(*learning));
+  return {
+      .names = server_.names(),
+      .servers = server_.cluster(),
+      .here =
+          [this] {
+            std::vector<std::uint32_t> here;
+            for (const ServerView& view : server_.cluster().registry().list()) {
+              if (view.connected && view.last.trouble.empty()) here.push_back(view.record.id);
+            }
+            return here;
           },
-          .keep_unwritten = [this](FileId file) -> Result<std::shared_ptr<void>> {
-            auto alone = server_.data().hold_unchanged(file);
-            if (!alone) return pass(alone);
-            if (may_be_written(file)) return fail(Errc::kBusy, "somebody writes the file");
-            return std::make_shared<Alone>(std::move(*alone));
+      .pin = [this](FileId file) { return pin_writers(file); },
+      .keep_uncut = [this](FileId file) -> Result<std::shared_ptr<void>> {
+        auto learning = enter_learning(server_.files(), file);
+        if (!learning) return pass(learning);
+        return std::make_shared<Learning>(std::move(*learning));
+      },
+      .keep_unwritten = [this](FileId file) -> Result<std::shared_ptr<void>> {
+        auto alone = server_.data().hold_unchanged(file);
+        if (!alone) return pass(alone);
+        if (may_be_written(file)) return fail(Errc::kBusy, "somebody writes the file");
+        return std::make_shared<Alone>(std::move(*alone));
+      },
+      .cut_waits =
+          [this](FileId file) {
+            return FileTable::Looking(server_.files(), file)->phase.is_alone();
           },
-          .cut_waits =
-              [this](FileId file) {
-                return FileTable::Looking(server_.files(), file)->phase.is_alone();
-              },
-          .keep = [this](FileId file) -> Result<std::shared_ptr<void>> {
-            if (auto held = server_.names().hold(file); !held) return pass(held);
-            return {std::shared_ptr<void>(nullptr, [this, file](void*) { server_.release(file); })};
-          },
-          .written = [this](FileId file) { return is_written(file); },
-          .findings = [this](FileId file) { return scrubber_.open_findings(file); },
-          .compared = [this] { server_.data().retry_settling(); },
-          .no_object = [this](FileId file, std::uint32_t ds_id) -> Result<> {
-            return server_.mirrors().no_object(file, ds_id);
-          },
-          .lost =
-              [this](std::uint32_t ds_id) {
-                const Registry& registry = server_.cluster().registry();
-                const auto view = registry.find(ds_id);
-                return !view || (registry.reach(ds_id) == Reach::kGone &&
-                                 view->record.duty == Duty::kRemoving);
-              },
-          .limits = limits,
-          .clock = server_.environment().clock};
+      .keep = [this](FileId file) -> Result<std::shared_ptr<void>> {
+        if (auto held = server_.names().hold(file); !held) return pass(held);
+        return {std::shared_ptr<void>(nullptr, [this, file](void*) { server_.release(file); })};
+      },
+      .written = [this](FileId file) { return is_written(file); },
+      .findings = [this](FileId file) { return scrubber_.open_findings(file); },
+      .compared = [this] { server_.data().retry_settling(); },
+      .no_object = [this](FileId file, std::uint32_t ds_id) -> Result<> {
+        return server_.mirrors().no_object(file, ds_id);
+      },
+      .lost = [this](std::uint32_t ds_id) { return server_.cluster().registry().is_lost(ds_id); },
+      .limits = limits,
+      .clock = server_.environment().clock};
 }
 
 Scrubber::Parts Repairs::scrubber_parts() {
