@@ -13,6 +13,7 @@
 #include "dataserver/sums/sum_metrics.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/listen_trouble.h"
+#include "rpc/base/process_metrics.h"
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/peer/keys.h"
 #include "rpc/session/cluster_session.h"
@@ -211,7 +212,7 @@ DialRdma DataServer::dial_targets() {
 Result<> DataServer::start_metrics() {
   if (!config_.metrics) return {};
   auto page = MetricsPage::open(layout::to_string(*config_.metrics), [this](Metrics& out) {
-    out.program("weft-ds", WEFT_VERSION);
+    write_program_metrics("weft-ds", WEFT_VERSION, out);
     write_metrics(metrics(), out);
     if (const TargetView* target = chain_->target()) write_target_metrics(*target, out);
     if (const ParityView* parity = chain_->parity()) write_parity_metrics(*parity, out);

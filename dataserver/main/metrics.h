@@ -1,6 +1,6 @@
 // What a data server tells Prometheus.
 //
-//   weft_build_info{program,version}                   1; and what the process uses
+//   weft_build_info{program,version}                   1; and what process_metrics.h has
 //   weft_ds_operations_total{op="read|write|commit"}   operations begun
 //   weft_ds_operation_seconds{op="read|write|commit"}  histogram, from begun to answered
 //   weft_ds_read_bytes_total, weft_ds_write_bytes_total

@@ -11,6 +11,7 @@
 #include "dataserver/store/cache_metrics.h"
 #include "dataserver/sums/sum_metrics.h"
 #include "dataserver/targets/rdma_records.h"
+#include "rpc/base/process_metrics.h"
 #include "rpc/base/shared_memory.h"
 
 namespace weft::ds {
@@ -286,7 +287,7 @@ void Target::write_connections(Metrics& out) const {
 }
 
 void Target::write_metrics(Metrics& out) {
-  out.program("weft-target", WEFT_VERSION);
+  write_program_metrics("weft-target", WEFT_VERSION, out);
   const TargetCounts now = counts();
   const auto operations = [&out](const char* op, std::uint64_t count) {
     out.counter("weft_target_operations_total", "Operations begun", count, {{"op", op}});

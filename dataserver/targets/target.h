@@ -7,7 +7,7 @@
 //          spaces closed clean
 //
 // Metrics (Prometheus):
-//   weft_build_info{program,version}, and what the process uses,
+//   weft_build_info{program,version}, and what process_metrics.h has,
 //   weft_target_operations_total{op="read|write|commit"}, weft_target_operation_seconds{op},
 //   weft_target_read_bytes_total, weft_target_write_bytes_total, weft_target_lent_bytes_total,
 //   weft_target_readers_total, weft_target_writers_total, weft_target_errors_total,

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "rpc/base/process_metrics.h"
+
 namespace weft::mds::admin {
 namespace {
 
@@ -200,7 +202,7 @@ void write_times(const OperationTimes& times, Metrics& out) {
 
 void write_metrics(const SystemReport& system, Metrics& out) {
   const StatusReport& status = system.status;
-  out.program("weft-mds", status.version);
+  write_program_metrics("weft-mds", status.version, out);
   out.gauge("weft_mds_uptime_seconds", "Since the process started", seconds(status.uptime_ms));
   write_io(status, out);
   write_layouts(status, out);

@@ -1,6 +1,6 @@
 // What the metadata server tells Prometheus: the reports of `weft status` and `weft ds list`.
 //
-//   weft_build_info{program,version}                   1; and what the process uses
+//   weft_build_info{program,version}                   1; and what process_metrics.h has
 //   weft_mds_uptime_seconds                            since the process started
 //   weft_mds_operations_total{op="read|write"}         served by itself: clients without pNFS
 //   weft_mds_operation_seconds{op}                     histograms: operations (operation_times.h),

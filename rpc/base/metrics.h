@@ -50,10 +50,6 @@ class Metrics {
   void histogram(const char* name, const char* help, const LatencyTotals& totals,
                  Labels labels = {});
 
-  // Which program this is, of which version, and what its process uses, in the names that
-  // Prometheus' own libraries have for that: process_open_fds, for instance.
-  void program(std::string_view program, std::string_view version);
-
   // The text format, version 0.0.4.
   [[nodiscard]] std::string text() const;
 

@@ -1,6 +1,7 @@
 #include "rpc/base/metrics.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/process_metrics.h"
 #include "tests/rpc/base/http_client.h"
 
 namespace weft {
@@ -61,7 +63,7 @@ TEST_CASE("a histogram has what took at most so long, and all of it") {
 // What its process uses, by name.
 double used(const char* name) {
   Metrics metrics;
-  metrics.program("weft-x", "1.2");
+  write_program_metrics("weft-x", "1.2", metrics);
   const std::string text = metrics.text();
   INFO(text);
   const std::size_t at = text.find("\n" + std::string(name) + " ");
@@ -71,7 +73,7 @@ double used(const char* name) {
 
 TEST_CASE("a program says its version and what its process uses") {
   Metrics metrics;
-  metrics.program("weft-x", "1.2");
+  write_program_metrics("weft-x", "1.2", metrics);
   CHECK(metrics.text().contains("weft_build_info{program=\"weft-x\",version=\"1.2\"} 1\n"));
   CHECK(metrics.text().contains("# TYPE process_cpu_seconds_total counter\n"));
 
@@ -96,6 +98,21 @@ TEST_CASE("a program says its version and what its process uses") {
   const auto now = static_cast<double>(std::time(nullptr));
   CHECK(started <= now + 1);
   CHECK(started > now - 3600);
+}
+
+TEST_CASE("what a process cannot read of itself is not told") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none_left{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  Metrics metrics;
+  write_program_metrics("weft-x", "1.2", metrics);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  const std::string text = metrics.text();
+  CHECK(text.contains("\nprocess_max_fds "));
+  for (const char* name : {"open_fds", "resident_memory_bytes", "start_time_seconds"}) {
+    CHECK_FALSE(text.contains("process_" + std::string(name)));
+  }
 }
 
 TEST_CASE("what many threads add to a histogram is all there") {
