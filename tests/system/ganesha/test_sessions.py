@@ -190,7 +190,8 @@ def test_0089_what_a_slot_keeps_is_counted(server, client, session, what):
 
 
 # Whose answer is small, but not the buffer that it is made in.
-SMALL = {"getxattr": ops.getxattr(b"name"), "getdeviceinfo": layout_ops.getdeviceinfo(DEVICE)}
+SMALL = {"getxattr": ops.getxattr(b"name"), "getdeviceinfo": layout_ops.getdeviceinfo(DEVICE),
+         "getattr": ops.getattr([const.ATTR_TYPE])}
 
 
 @needs_true_sizes
@@ -203,7 +204,6 @@ def test_0089_a_slot_keeps_no_buffers(server, client, session, what):
     for slot in range(SLOTS):
         reply = session.compound(put(directory), *[SMALL[what]] * 60, slot=slot)
         assert reply.status == Status.OK, (reply.status, len(reply.results))
-    # Of these; docs/sizing.md has the figure of GETATTR
     assert server.allocated_bytes() - before < SLOTS * 40_000
     healthy(server)
 
