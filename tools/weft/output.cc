@@ -22,27 +22,31 @@ int complain(const std::string& text) {
   return kExitFailed;
 }
 
-int complain_of_admin(const std::string& socket, const Error& error) {
+std::string admin_trouble(const std::string& socket, const Error& error) {
   if (error == Errc::kNotFound || error == Errc::kUnreachable) {
     if (error.text.find(socket) != std::string::npos) {
-      return complain(fmt::format(
+      return fmt::format(
           "no metadata server {} at {}: run this on its machine, while weft-mds runs; --socket or "
           "WEFT_ADMIN_SOCKET names another Admin_Socket",
-          error == Errc::kNotFound ? "is" : "listens", socket));
+          error == Errc::kNotFound ? "is" : "listens", socket);
     }
   }
   if (error == Errc::kAccess && error.text.find(socket) != std::string::npos) {
-    return complain("only root, and the user ganesha.nfsd runs as, may use " + socket);
+    return "only root, and the user ganesha.nfsd runs as, may use " + socket;
   }
   if (error == Errc::kNotSupported && error.text.starts_with("no such request")) {
-    return complain("the metadata server is of an older version and does not know this command: " +
-                    printable(error.text) + " (weft version --all)");
+    return "the metadata server is of an older version and does not know this command: " +
+           printable(error.text) + " (weft version --all)";
   }
   if (error == Errc::kTimedOut) {
-    return complain("the metadata server did not answer at " + socket +
-                    ": it hangs, or is very busy; its log and `top` may say with what");
+    return "the metadata server did not answer at " + socket +
+           ": it hangs, or is very busy; its log and `top` may say with what";
   }
-  return complain(printable(error.describe()));
+  return printable(error.describe());
+}
+
+int complain_of_admin(const std::string& socket, const Error& error) {
+  return complain(admin_trouble(socket, error));
 }
 
 }  // namespace weft::cli

@@ -15,7 +15,9 @@ void print(const nlohmann::ordered_json& document);
 
 // Prints "weft: ..." to standard error and returns kExitFailed.
 int complain(const std::string& text);
-// The same for an error of the admin socket, with advice when nobody could be asked.
+// What is wrong with the admin socket, with advice when nobody could be asked.
+[[nodiscard]] std::string admin_trouble(const std::string& socket, const Error& error);
+// complain() of that.
 int complain_of_admin(const std::string& socket, const Error& error);
 
 }  // namespace weft::cli

@@ -126,6 +126,10 @@ std::vector<Check> check_folder(const FolderFacts& facts) {
   const auto add = [&](Found found, std::string is, std::string to_do) {
     out.push_back({facts.path, found, std::move(is), std::move(to_do)});
   };
+  if (!facts.trouble.empty()) {
+    add(Found::kBad, facts.trouble, "make room, or look at the disk: dmesg, smartctl -a");
+    return out;
+  }
   const bool known = facts.file_system == "ext4" || facts.file_system == "xfs";
   add(known && facts.has_holes ? Found::kGood
       : facts.has_holes        ? Found::kNote

@@ -49,6 +49,7 @@ struct FolderFacts {
   std::uint64_t free_bytes = 0;
   std::uint64_t capacity_bytes = 0;
   bool metadata = false;  // every change of a name waits for a sync there
+  std::string trouble;    // why nothing can be written; empty: it can
 };
 [[nodiscard]] std::vector<Check> check_folder(const FolderFacts& facts);
 

@@ -69,22 +69,25 @@ std::string file_system_name(long magic) {
 }
 
 // How many times in half a second 4 KiB are appended and synced; and whether a hole is one.
-void measure(int file, FolderFacts& facts) {
-  const std::array<char, 4096> page{};
+Result<> measure(int file, FolderFacts& facts) {
+  const auto failed = [] { return fail_errno(errno, "nothing can be written there"); };
+  constexpr ssize_t kPageBytes = 4096;
+  const std::array<char, kPageBytes> page{};
   const auto begin = Steady::now();
   unsigned syncs = 0;
   off_t at = 0;
   while (Steady::now() - begin < kSyncing) {
-    if (::pwrite(file, page.data(), page.size(), at) != static_cast<ssize_t>(page.size())) return;
-    if (::fdatasync(file) != 0) return;
+    if (::pwrite(file, page.data(), page.size(), at) != kPageBytes) return failed();
+    if (::fdatasync(file) != 0) return failed();
     at += static_cast<off_t>(page.size());
     ++syncs;
   }
   const std::chrono::duration<double> took = Steady::now() - begin;
   facts.syncs_per_second = syncs / took.count();
   const off_t far = at + (off_t{16} << 20);
-  if (::pwrite(file, page.data(), page.size(), far) != static_cast<ssize_t>(page.size())) return;
+  if (::pwrite(file, page.data(), page.size(), far) != kPageBytes) return failed();
   facts.has_holes = ::lseek(file, at, SEEK_HOLE) < far;
+  return {};
 }
 
 // Nothing stays there.
@@ -103,7 +106,7 @@ std::vector<Check> look_at_folder(const std::string& path, bool metadata) {
     return {{path, Found::kBad, fail_errno(errno, "no file can be made there").error().text,
              "run this as root; look at the mount and the disk"}};
   }
-  measure(file.get(), facts);
+  if (auto measured = measure(file.get(), facts); !measured) facts.trouble = measured.error().text;
   return check_folder(facts);
 }
 
@@ -237,8 +240,8 @@ class Doctor {
   void look_at_system() {
     const auto system = mds::admin::Client(settings_.socket).ask(mds::admin::GetStatus{});
     if (!system) {
-      add(Check{"metadata server", Found::kBad, "does not answer at " + settings_.socket,
-                "systemctl status weft-mds says why"});
+      add(Check{"metadata server", Found::kBad, admin_trouble(settings_.socket, system.error()),
+                "systemctl status weft-mds says how it is"});
       return;
     }
     add(Check{"metadata server", Found::kGood, "answers", ""});

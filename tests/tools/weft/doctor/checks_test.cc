@@ -118,6 +118,10 @@ TEST_CASE("disks that are slow, full, or without holes", "[doctor]") {
   bad.syncs_per_second = 1;
   bad.free_bytes = 4;
   CHECK(found(bad) == std::vector{kBad, kBad, kBad});
+  // Nothing else is known of it then.
+  bad.trouble = "nothing can be written there: No space left on device";
+  REQUIRE(found(bad) == std::vector{kBad});
+  CHECK(check_folder(bad).front().is == bad.trouble);
 }
 
 TEST_CASE("a path that takes less than this machine sends", "[doctor]") {
