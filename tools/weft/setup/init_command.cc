@@ -35,7 +35,7 @@ Result<MdsPlan> plan_of(const InitOptions& options) {
   if (!options.admin.empty() && !is_client(options.admin)) {
     return fail(Errc::kInvalid,
                 "--admin takes an address or a network, like 192.0.2.10 or "
-                "192.0.2.0/24, of /1 and more");
+                "192.0.2.0/24, but not all addresses");
   }
   if (options.address.empty()) {
     auto own = own_address();

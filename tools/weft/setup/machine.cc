@@ -5,7 +5,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
@@ -23,6 +22,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "ganesha-fsal/backup/backup_files.h"
 #include "rpc/base/buffer.h"
 #include "rpc/peer/endpoint.h"
 #include "rpc/peer/resolve.h"
@@ -135,8 +135,7 @@ std::vector<std::string> outside_addresses(const ifaddrs* list) {
 
 Result<Owner> service_owner(const Places& places) {
   if (!places.prefix.empty()) return Owner{::geteuid(), ::getegid()};
-  const passwd* const user = ::getpwnam("weft");
-  if (user != nullptr) return Owner{user->pw_uid, user->pw_gid};
+  if (const auto user = backup::service_user()) return Owner{user->user, user->group};
   return fail(Errc::kNotFound,
               "there is no user weft: install the package weft-mds or weft-ds, or run "
               "systemd-sysusers with dist/weft.sysusers");

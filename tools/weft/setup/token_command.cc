@@ -97,9 +97,9 @@ Result<std::string> start_serving(const TokenOptions& options) {
     return fail(Errc::kIo, fmt::format("{} does not start: {} (journalctl -u {})", kUnit,
                                        last_words(kUnit, begun), kUnit));
   }
-  const std::string start = "weft token --serve";
-  if (!options.places.prefix.empty()) return start + " --prefix " + options.places.prefix;
-  return as_service(options.places, start);
+  const std::string& prefix = options.places.prefix;
+  return as_service(options.places,
+                    "weft token --serve" + (prefix.empty() ? "" : " --prefix " + prefix));
 }
 
 }  // namespace
