@@ -19,6 +19,10 @@
 // its bytes is brought here afterwards too; so what is read back is compared with what came, or
 // with the checksum where nothing did.
 //
+// An object that the source does not have makes this one empty, where this one is known to lack
+// something. Between copies that are both current (no least epoch) the source has lost it: the job
+// fails, and nothing is cut.
+//
 // A piece that the source has, and cannot read, is left as it is when several tries have failed,
 // and the job goes on behind it. It fails at its end; unreadable() says of what it failed, and all
 // else is equal.

@@ -342,8 +342,10 @@ struct Resync {
   using Reply = void;
   std::uint64_t job = 0;  // the metadata server's number for it; a job under way is not begun again
   ObjectId object;
-  std::uint32_t source = 0;       // the data server that has the data
-  std::uint32_t least_epoch = 0;  // handles below are fenced off first: no late write may follow
+  std::uint32_t source = 0;  // the data server that has the data
+  // Handles below are fenced off first: no late write may follow. 0: both copies are current, and
+  // the job fails where the source has no object and the receiver has bytes of it.
+  std::uint32_t least_epoch = 0;
   // What the job itself writes with, if that is more: it ends when the object is fenced above it.
   std::uint32_t epoch = 0;
   std::vector<Extent> extents;         // 1 or more

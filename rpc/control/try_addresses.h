@@ -24,8 +24,7 @@ struct TriedAddresses {
 };
 
 // Connects to each by TCP, all at the same time, and sends an NFS call that does nothing, which is
-// as large as the path's packets get. kBusy: it does so for
-// another request already.
+// as large as the path's packets get. kBusy: it does so for another request already.
 struct TryAddresses {
   static constexpr std::uint32_t kVerb = 37;
   using Reply = TriedAddresses;
