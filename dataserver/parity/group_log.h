@@ -19,7 +19,7 @@
 // then nothing was done about them. Contents and punches are written while a member is out, and
 // hold what is to be written at the others: then a stripe half written is as good as lost.
 //
-// read_group_log() gives what is left to be done. A cut takes with it what was before it.
+// decode_group_log() gives what is left to be done. A cut takes with it what was before it.
 //
 // Threading: pure functions.
 #pragma once

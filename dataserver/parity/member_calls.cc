@@ -146,7 +146,7 @@ void MemberCalls::punch(Op& op, Join& join, unsigned member, const ObjectId& obj
       [](auto&&) {});
 }
 
-// Down to what an object of this size has at a member; what is shorter stays so.
+// To what an object of this size has at a member; what is shorter becomes as long, by a hole.
 Task<bool> MemberCalls::cut(Op& op, ObjectId object, std::uint64_t size, std::uint32_t mask) {
   const std::uint64_t stripes = geometry_.stripes(size);
   const std::uint64_t data = stripes * geometry_.chunk;

@@ -1,7 +1,7 @@
 // Ends the process when an I/O thread hangs.
 //
 // A hung data server behind a live TCP connection makes clients wait for ever; one that is gone is
-// noticed at once, and the service manager starts it again. Every second each thread is asked for
+// noticed at once, and the service manager starts it again. In every round each thread is asked for
 // a sign; one that owes it for `limit` rounds in a row is hung. Rounds are counted rather than time
 // measured, so that a process that was stopped and continued is not taken for hung.
 //

@@ -210,9 +210,10 @@ Result<> StoreDirectory::check_folders() const {
 Result<> StoreDirectory::format(Random& random) {
   auto unused = holds_no_objects(root_.get());
   if (!unused) return pass(unused);
-  if (!*unused)
+  if (!*unused) {
     return fail(Errc::kCorrupt,
                 path_ + " holds objects, or other files in objects, but no identity");
+  }
   if (auto made = ensure_directory(root_.get(), kObjectsFolder); !made) return pass(made);
   auto objects = open_directory(path_ + "/" + kObjectsFolder);
   if (!objects) return pass(objects);

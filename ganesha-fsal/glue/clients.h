@@ -16,6 +16,7 @@ namespace weft::mds {
 // printable ASCII, cut at 128 bytes.
 [[nodiscard]] std::map<ClientId, NfsClient> nfs_clients();
 
+// As Ganesha counts them.
 [[nodiscard]] NfsPlaces nfs_places();
 
 // Where the request that this thread carries out comes from; nullopt: from nobody.
