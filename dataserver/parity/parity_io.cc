@@ -436,6 +436,8 @@ Task<Result<>> ParityIo::remove(ObjectId object) {
   auto done = co_await group_.until_done(before.generation, [&](Op& op) -> Task<Result<>> {
     auto marked = co_await group_.mark(object, 0, 1);
     if (!marked) co_return pass(marked);
+    // A commit, which holds no stripes, writes no header of what is gone.
+    const Hold header = co_await group_.lock(object, kHeaderRange);
     auto removed = co_await group_.begin_cut({.object = object, .remove = true});
     const std::uint32_t mask = group_.calls().writable(op.mode);
     if (removed && !co_await group_.calls().remove(op, object, mask)) {

@@ -182,3 +182,35 @@ TEST_CASE("an operation that fails after the group was closed ends", "[parity]")
   REQUIRE(read.has_value());
   CHECK(read->error() == Errc::kClosed);
 }
+
+TEST_CASE("a commit beside a removal leaves nothing of the object", "[parity]") {
+  for (const bool first : {true, false}) {  // the first header of the object
+    for (unsigned turns = 1; turns <= 12; ++turns) {
+      for (const bool removal_first : {false, true}) {
+        INFO("first " << first << " turns " << turns << " removal first " << removal_first);
+        ParityRig rig(3, 4096);
+        REQUIRE(rig.write(kObject, 0, pattern(20'000)).has_value());
+        if (!first) {
+          rig.commit(kObject).value();
+          REQUIRE(rig.write(kObject, 20'000, pattern(20'000)).has_value());
+        }
+        for (auto& one : rig.member) one->turns = turns;
+        unsigned ended = 0;
+        const auto commit = [&] { rig.any().commit(kObject, [&](const auto&) { ++ended; }); };
+        if (!removal_first) commit();
+        rig.any().remove(kObject, [&](const Result<>& done) {
+          CHECK(done.has_value());
+          ++ended;
+        });
+        if (removal_first) commit();
+        REQUIRE(rig.eventually([&] { return ended == 2; }));
+        for (auto& one : rig.member) {
+          CHECK_FALSE(one->files.contains(kObject));
+          CHECK_FALSE(one->files.contains(ds::sums_of(kObject)));
+        }
+        rig.restart();
+        CHECK(rig.text(kObject, 0, 10).starts_with("error: not found"));
+      }
+    }
+  }
+}
