@@ -282,6 +282,7 @@ Task<Result<>> Group::flush_held(Op& op, ObjectId object, ObjectPtr state) {
   if (!written) {
     const MutexLock lock(mutex_);
     state->header_dirty = true;
+    if (op.failed == 0) --state->sequence;  // for want of memory it is at none
   }
   co_return written;
 }

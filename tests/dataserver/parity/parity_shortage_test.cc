@@ -73,6 +73,24 @@ TEST_CASE("memory that is short for a while fails no member", "[parity]") {
   rig.undisturbed();
 }
 
+TEST_CASE("an object is not lost when memory is short at its first commit", "[parity]") {
+  FourMembers rig;
+  rig.options.patience = 50ms;
+  rig.restart();
+  REQUIRE(rig.whole());
+  const layout::ObjectId fresh = object_of(6);
+  REQUIRE(rig.write(fresh, 0, rig.content));
+  rig.starve();
+  const auto short_of = rig.commit(fresh);
+  REQUIRE(!short_of);
+  CHECK(short_of.error() == Errc::kBusy);
+  rig.feed();
+  CHECK(rig.commit(fresh));
+  CHECK(rig.view().objects_gone.load() == 0);
+  rig.restart();
+  CHECK(rig.text(fresh, 0, 8 * kRow) == rig.content);
+}
+
 TEST_CASE("a block that cannot be read is computed and written anew", "[parity]") {
   FourMembers rig;
   rig.member[1]->unreadable[kObject] = {4096 + 7, 5 * 4096};
