@@ -489,22 +489,7 @@ Task<bool> Group::put_out(unsigned member) {
     }
   }
   for (auto& [object, state] : objects) {
-    SumHeader header;
-    bool wanted = false;
-    std::uint32_t gone = 0;
-    if (state != nullptr) {
-      const MutexLock lock(mutex_);
-      wanted = state->exists && state->header_dirty;
-      state->header_dirty = false;
-      if (wanted) header = {.sequence = ++state->sequence, .size = state->size};
-      gone = state->gone;
-    }
-    while (wanted) {
-      auto written = co_await write_header(op, object, header, others & ~gone);
-      if (written) break;
-      if (op.failed != 0 || !(written.error() == Errc::kBusy)) co_return false;
-      co_await wait_a_moment();
-    }
+    if (state != nullptr && !co_await flush_at(op, object, state, others)) co_return false;
     if (!co_await calls_.commit(op, object, others)) co_return false;
   }
   GroupRecord record = record_;

@@ -336,8 +336,9 @@ class Group {
   void wake(std::deque<Waiter>& waiters) WEFT_REQUIRES(mutex_);
   Task<bool> put_out(unsigned member);
   void found_gone(const ObjectId& object, std::uint32_t at);
-  Task<Result<>> look_for_gone(Op& op, ObjectId object, ObjectPtr state);
+  Task<Result<>> look_for_gone(Op& op, ObjectId object, ObjectPtr state, std::uint32_t asked);
   Task<Result<>> flush_held(Op& op, ObjectId object, ObjectPtr state);
+  Task<bool> flush_at(Op& op, ObjectId object, ObjectPtr state, std::uint32_t there);
   [[nodiscard]] std::uint64_t returns() const;
   [[nodiscard]] bool is_recovering() const;
   void forget_some() WEFT_REQUIRES(mutex_);

@@ -175,15 +175,17 @@ Task<Result<std::uint32_t>> Group::gone_in(Op& op, ObjectId object, std::uint32_
   if (!lacking) co_return lacking;
   if (*lacking != 0) {
     const Hold hold = co_await lock(object, kHeaderRange);
-    if (auto looked = co_await look_for_gone(op, object, *state); !looked) co_return pass(looked);
+    auto looked = co_await look_for_gone(op, object, *state, calls_.readable(op.mode));
+    if (!looked) co_return pass(looked);
   }
   co_return look(*state).gone;
 }
 
-// Precondition: the header's lock is held, so a first header is at no member, or at all.
-Task<Result<>> Group::look_for_gone(Op& op, ObjectId object, ObjectPtr state) {
+// Precondition: the header's lock is held, or nothing is under way, so a first header is at none of
+// the members that are asked, or at all.
+Task<Result<>> Group::look_for_gone(Op& op, ObjectId object, ObjectPtr state, std::uint32_t asked) {
   if (look(state).sequence == 0) co_return Result<>{};
-  auto lacking = co_await lack_header(op, object, calls_.readable(op.mode));
+  auto lacking = co_await lack_header(op, object, asked);
   if (!lacking) co_return pass(lacking);
   std::uint32_t gone = 0;
   {
@@ -236,7 +238,8 @@ Task<Result<>> Group::flush_header(Op& op, ObjectId object, ObjectPtr state) {
   const Hold hold = co_await lock(object, kHeaderRange);
   if (!look(state).header_dirty) co_return Result<>{};
   // A header at a member hides that the member has lost the object, so that is looked for before.
-  if (auto looked = co_await look_for_gone(op, object, state); !looked) co_return looked;
+  auto looked = co_await look_for_gone(op, object, state, calls_.readable(op.mode));
+  if (!looked) co_return looked;
   co_return co_await flush_held(op, object, state);
 }
 
@@ -285,6 +288,34 @@ Task<Result<>> Group::flush_held(Op& op, ObjectId object, ObjectPtr state) {
     if (op.failed == 0) --state->sequence;  // for want of memory it is at none
   }
   co_return written;
+}
+
+// With nothing under way, and one member failing: its header at the others, if that is dirty. As in
+// flush_header() it must not hide that one of them has lost the object. False: another one fails.
+Task<bool> Group::flush_at(Op& op, ObjectId object, ObjectPtr state, std::uint32_t there) {
+  const Object known = look(state);
+  if (!known.exists || !known.header_dirty) co_return true;
+  for (;;) {
+    auto looked = co_await look_for_gone(op, object, state, there);
+    if (looked) break;
+    if (op.failed != 0 || !(looked.error() == Errc::kBusy)) co_return false;
+    op.busy = false;
+    co_await wait_a_moment();
+  }
+  SumHeader header;
+  std::uint32_t gone = 0;
+  {
+    const MutexLock lock(mutex_);
+    state->header_dirty = false;
+    header = {.sequence = ++state->sequence, .size = state->size};
+    gone = state->gone;
+  }
+  for (;;) {
+    auto written = co_await write_header(op, object, header, there & ~gone);
+    if (written) co_return true;
+    if (op.failed != 0 || !(written.error() == Errc::kBusy)) co_return false;
+    co_await wait_a_moment();
+  }
 }
 
 Object Group::look(const ObjectPtr& state) const {
