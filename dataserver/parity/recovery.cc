@@ -28,6 +28,12 @@ Task<Result<LogState>> Recovery::load_group() {
       [this](auto done) { group_.parts().disk.load(std::move(done)); });
   if (!kept) co_return pass(kept);
   co_await scrub_.load(std::move(kept->scrub));
+  // The log is made after the record.
+  if (kept->record.empty() && !kept->log.empty()) {
+    co_return fail(Errc::kCorrupt,
+                   "the folder has the group's log, but not its record, which says whether a "
+                   "target is out");
+  }
   auto log = decode_group_log(kept->log);
   if (!log) co_return pass(log);
   // What recovery logs is to be found by the next one, if this does not get to its end.

@@ -261,3 +261,27 @@ TEST_CASE("an append that was not answered leaves nothing behind the end", "[par
     }
   }
 }
+
+// It said whether a member is out.
+TEST_CASE("a group whose record is gone and whose log is not does not begin as a whole one",
+          "[parity]") {
+  ParityRig rig(3, 4096);
+  rig.options.patience = 20ms;
+  REQUIRE(rig.write(kObject, 0, pattern(kSpan)));
+  REQUIRE(rig.commit(kObject));
+  rig.member[1]->failing = true;
+  REQUIRE(rig.write(kObject, 5000, "changed"));
+  REQUIRE(rig.degraded());
+  rig.close();
+  const auto record = std::exchange(rig.disk.kept.record, {});
+  const auto log = rig.disk.kept.log;
+  rig.member[1]->failing = false;
+  rig.open();
+  CHECK(rig.text(kObject, 5000, 7).starts_with("error: busy"));
+  CHECK(rig.view().state.load() == ds::GroupState::kStarting);
+  CHECK(rig.disk.kept.record.empty());
+  CHECK(rig.disk.kept.log == log);
+  rig.disk.kept.record = record;
+  REQUIRE(rig.whole());
+  CHECK(rig.text(kObject, 5000, 7) == "changed");
+}
