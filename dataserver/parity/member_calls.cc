@@ -388,21 +388,37 @@ Task<Result<std::uint64_t>> MemberCalls::next_row(Op& op, ObjectId object, std::
   Join join;
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
-    for (const bool sums : {false, true}) {
-      const std::uint64_t base = sums ? kSumsAt : 0;
-      const std::uint64_t size = sums ? kSumBytes : kParityBlock;
-      ask<DataRun>(
-          op, join, member,
-          [to = members_[member], one = sums ? sums_of(object) : object,
-           from = base + row * size](auto done) { to->next_data(one, from, std::move(done)); },
-          [&first, base, size](Result<DataRun> run) {
-            if (run->begin != kNoData) first = std::min(first, (run->begin - base) / size);
-          });
-    }
+    for (const bool sums : {false, true}) ask_next(op, join, member, object, sums, row, first);
   }
   co_await join;
   if (op.failed != 0) co_return member_failed();
   co_return first;
+}
+
+Task<Result<std::uint64_t>> MemberCalls::next_block(Op& op, ObjectId object, std::uint64_t row,
+                                                    std::uint32_t mask) {
+  std::uint64_t first = kNoData;
+  Join join;
+  for (unsigned member = 0; member < count(); ++member) {
+    if ((mask >> member & 1) != 0) ask_next(op, join, member, object, false, row, first);
+  }
+  co_await join;
+  if (op.failed != 0) co_return member_failed();
+  co_return first;
+}
+
+// `first` becomes the first row at or after this one, if that is less.
+void MemberCalls::ask_next(Op& op, Join& join, unsigned member, const ObjectId& object, bool sums,
+                           std::uint64_t row, std::uint64_t& first) {
+  const std::uint64_t base = sums ? kSumsAt : 0;
+  const std::uint64_t size = sums ? kSumBytes : kParityBlock;
+  ask<DataRun>(
+      op, join, member,
+      [to = members_[member], one = sums ? sums_of(object) : object,
+       from = base + row * size](auto done) { to->next_data(one, from, std::move(done)); },
+      [&first, base, size](Result<DataRun> run) {
+        if (run->begin != kNoData) first = std::min(first, (run->begin - base) / size);
+      });
 }
 
 Task<Result<>> MemberCalls::list(Op& op, ListPlace from, ObjectList& into) {

@@ -139,6 +139,9 @@ class MemberCalls {
   // checksum; kNoData: none. Where those that are read have nothing of a row, no member is to.
   Task<Result<std::uint64_t>> next_row(Op& op, ObjectId object, std::uint64_t row,
                                        std::uint32_t mask);
+  // Of blocks alone: what is between checksums of others is no hole.
+  Task<Result<std::uint64_t>> next_block(Op& op, ObjectId object, std::uint64_t row,
+                                         std::uint32_t mask);
   // Objects of the group: those of which any member that is read has the checksums.
   Task<Result<>> list(Op& op, ListPlace from, ObjectList& into);
   // A block that cannot be read is not good, and unread.
@@ -170,6 +173,8 @@ class MemberCalls {
   template <class T, class Start, class Then>
   void ask(Op& op, Join& join, unsigned member, Start start, Then then);
   Task<Result<>> load_blocks(Op& op, Image& image, unsigned member, From from);
+  void ask_next(Op& op, Join& join, unsigned member, const ObjectId& object, bool sums,
+                std::uint64_t row, std::uint64_t& first);
 
   const std::vector<Store*> members_;
   BufferPool& pool_;

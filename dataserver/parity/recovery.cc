@@ -315,6 +315,7 @@ Task<bool> Recovery::resync(Op& op, ObjectId object, std::uint64_t first, std::u
     const auto member = static_cast<unsigned>(op.mode.out);
     if (!image.make_room(member, pool())) co_return false;
     settled.absent = op.mode.out;
+    if (!co_await find_holes(op, image, settled)) co_return false;
   }
   settled.changed.assign(members(), std::vector<bool>(image.rows));
   for (std::size_t row = 0; row < image.rows; ++row) settle_row(image, row, settled);
@@ -470,19 +471,37 @@ Task<bool> Recovery::go_on_without(Op& op, unsigned member, const LogState& log)
   co_return true;
 }
 
+// The rows of which nothing was ever written at those that are there. Zeros that were written are
+// none: they may be the parity of two blocks that are equal, of which one was not durable yet.
+Task<bool> Recovery::find_holes(Op& op, const Image& image, Settled& settled) {
+  settled.holes.assign(image.rows, false);
+  const std::uint32_t there = group_.calls().readable(op.mode);
+  std::uint64_t next = 0;  // the row from which on somebody has a block
+  for (std::size_t row = 0; row < image.rows; ++row) {
+    bool zeros = true;
+    bool nothing = true;
+    for (unsigned member = 0; member < members(); ++member) {
+      if (!op.mode.readable(member)) continue;
+      zeros = zeros && image.zeros(member, row);
+      nothing = nothing && image.nothing(member, row);
+    }
+    const std::uint64_t at = image.first + row;
+    if (zeros && !nothing && next <= at) {
+      auto found = co_await group_.calls().next_block(op, image.object, at, there);
+      if (!found) co_return false;
+      next = *found;
+    }
+    settled.holes[row] = zeros && (nothing || next > at);
+  }
+  co_return true;
+}
+
 // Of the member that is given up: its block is lost, unless it is behind the end of the object, or
 // nobody has anything in this row, so that it had nothing either.
 void Recovery::give_up_block(Image& image, std::size_t row, Settled& settled) {
   const auto absent = static_cast<unsigned>(settled.absent);
   const std::uint64_t at = geometry().logical(absent, image.offset() + row * kParityBlock);
-  bool nothing = at >= settled.size;
-  if (!nothing) {
-    nothing = true;
-    for (unsigned member = 0; member < members(); ++member) {
-      nothing = nothing && (member == absent || image.nothing(member, row));
-    }
-  }
-  if (!nothing) give_up_at(image, row, absent, settled);
+  if (at < settled.size && !settled.holes[row]) give_up_at(image, row, absent, settled);
 }
 
 // What a disk cannot read, and the others do not tell, is lost: some of the row may be from before

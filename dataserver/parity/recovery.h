@@ -35,6 +35,7 @@ class Recovery {
     std::uint32_t gone = 0;                  // Object::gone
     int absent = -1;                         // the member that is given up
     std::vector<std::vector<bool>> changed;  // blocks of an image, by member
+    std::vector<bool> holes;                 // rows of it that the others have nothing of
     std::uint64_t given_up = 0;              // blocks, so far,
     ByteRange lost{};                        // and where they are
   };
@@ -59,6 +60,7 @@ class Recovery {
                             std::uint64_t& given_up);
   Task<bool> resync(Op& op, ObjectId object, std::uint64_t first, std::uint64_t last,
                     Settled& settled);
+  Task<bool> find_holes(Op& op, const Image& image, Settled& settled);
   [[nodiscard]] bool clear_behind(Image& image, std::size_t row, Settled& settled);
   void give_up_block(Image& image, std::size_t row, Settled& settled);
   [[nodiscard]] bool give_up_unread(Image& image, std::size_t row, Settled& settled);

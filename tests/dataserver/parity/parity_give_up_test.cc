@@ -321,3 +321,51 @@ TEST_CASE("a block that is lost at a survivor is lost at a new member too", "[pa
     if (found[i]) CHECK(*found[i] == content.substr(i * 4096, 4096));
   }
 }
+
+TEST_CASE("what nobody wrote of an object reads as zeros when a member is given up", "[parity]") {
+  for (unsigned member = 0; member < 3; ++member) {
+    INFO("member " << member);
+    ParityRig rig(3, 4096);
+    REQUIRE(rig.write(kObject, 0, pattern(4096)).has_value());
+    REQUIRE(rig.write(kObject, kSize - 4096, pattern(4096)).has_value());
+    rig.commit(kObject).value();
+    // In both regions of these, and in a block's neighbourhood.
+    REQUIRE(rig.write(kObject, 100, "a").has_value());
+    REQUIRE(rig.write(kObject, kSize - 100, "b").has_value());
+    rig.member[member]->failing = true;
+    rig.restart();
+    REQUIRE(
+        rig.eventually([&] { return rig.view().may_give_up.load() == static_cast<int>(member); }));
+    give_up(rig, member);
+    const auto found = blocks(rig, kObject, kSize);
+    CHECK(unknown(found) <= 2);
+    for (std::size_t i = 1; i + 1 < found.size(); ++i) {
+      INFO("block " << i);
+      // Of its stripe, and with one of the others beside it.
+      if (found[i]) CHECK(*found[i] == std::string(4096, '\0'));
+    }
+  }
+}
+
+// The other block of its stripe was being made equal to it: that is not there, its parity is.
+TEST_CASE("zeros that were written do not say that a member that is given up had zeros",
+          "[parity]") {
+  ParityRig rig(3, 4096);
+  const auto content = pattern(4096);
+  const unsigned lost = rig.options.geometry.data_member(0, 0);
+  const unsigned other = rig.options.geometry.data_member(0, 1);
+  REQUIRE(rig.write(kObject, 0, content).has_value());
+  REQUIRE(rig.write(kObject, 40'960, "end").has_value());
+  rig.commit(kObject).value();
+  REQUIRE(rig.write(kObject, 4096, content).has_value());
+  rig.close();
+  std::ranges::fill(std::span(rig.member[other]->files[kObject].now).first(4096), '\0');
+  auto& sums = rig.member[other]->files[ds::sums_of(kObject)].now;
+  std::ranges::fill(std::span(sums).subspan(ds::kSumsAt, ds::kSumBytes), '\0');
+  rig.member[other]->files[kObject].blocks.erase(0);
+  rig.member[lost]->failing = true;
+  rig.open();
+  REQUIRE(rig.eventually([&] { return rig.view().may_give_up.load() == static_cast<int>(lost); }));
+  give_up(rig, lost);
+  CHECK(text(rig, kObject, 0, 4096).starts_with("error: "));
+}

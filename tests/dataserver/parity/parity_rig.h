@@ -230,7 +230,7 @@ class MemoryMember final : public ds::Store {
     if (!power_.on) return refuse(std::move(done));
     answer(std::move(done), Result<>{});
   }
-  // Blocks of zeros are holes, if it says where it has some.
+  // Blocks that nobody wrote are holes, if it says where it has some; of checksums, those of zeros.
   bool tells_holes = true;
   void next_data(const layout::ObjectId& object, std::uint64_t offset,
                  Done<ds::DataRun> done) override {
@@ -240,10 +240,14 @@ class MemoryMember final : public ds::Store {
     ds::DataRun run{.begin = offset};
     if (tells_holes) {
       const std::string& now = found->second.now;
-      const std::size_t at =
+      const auto blocks = ds::is_sums(object) ? std::set<std::uint64_t>() : found->second.blocks;
+      const auto written = blocks.lower_bound(offset / 4096);
+      const std::size_t bytes =
           offset < now.size() ? now.find_first_not_of('\0', offset) : std::string::npos;
       run.begin =
-          at == std::string::npos ? ds::kNoData : std::max<std::uint64_t>(offset, at / 4096 * 4096);
+          written == blocks.end() || *written * 4096 >= now.size() ? ds::kNoData : *written * 4096;
+      if (bytes != std::string::npos) run.begin = std::min(run.begin, bytes / 4096 * 4096);
+      if (run.begin != ds::kNoData) run.begin = std::max(run.begin, offset);
     }
     answer(std::move(done), run);
   }
