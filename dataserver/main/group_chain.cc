@@ -152,8 +152,15 @@ std::vector<rpc::control::TargetTransports> GroupChain::target_transports() cons
   return told;
 }
 
+void GroupChain::serve(bool /*as_it_is*/) {
+  parity_->allow_changes();
+  serving_.store(true);
+}
+
+// Before it serves nothing but that is waited for: the data server registers with the room that the
+// group has.
 Result<StoreStat> GroupChain::usage() {
-  if (parity_->view().state.load() == GroupState::kStarting) {
+  if (serving_.load() && parity_->view().state.load() == GroupState::kStarting) {
     return fail(Errc::kUnreachable, "its group: " + kind());
   }
   return store().usage();

@@ -5,6 +5,7 @@
 // Threading and ownership: store_chain.h. What Replacements asks comes from rings[0].
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ class GroupChain final : public StoreChain, private Replacements {
   [[nodiscard]] StoreDirectory& directory() override { return *folder_; }
   [[nodiscard]] std::string kind() const override;
   [[nodiscard]] Result<StoreStat> usage() override;
+  // This is no old copy of the data server: the group may be recovered.
+  void serve(bool as_it_is) override;
   [[nodiscard]] rpc::control::GroupScrub scrub_state() const override;
   [[nodiscard]] rpc::control::TellGroup group_state() const override;
   [[nodiscard]] Result<> scrub(const rpc::control::Scrub& request) override;
@@ -76,6 +79,7 @@ class GroupChain final : public StoreChain, private Replacements {
   std::vector<std::unique_ptr<RemoteStore>> members_;
   std::unique_ptr<GroupFolder> group_folder_;
   std::unique_ptr<ParityStore> parity_;  // over members_; from connect() to disconnect()
+  std::atomic<bool> serving_{false};
 };
 
 }  // namespace weft::ds

@@ -185,7 +185,7 @@ bool Group::whole() const {
 }
 
 std::uint64_t Group::objects_in_all() const {
-  const auto all = calls_.usage(mode(), view_.awaited.load());
+  const auto all = calls_.usage(mode(), view_.away.load());
   return all ? all->objects : 0;
 }
 
@@ -513,6 +513,11 @@ void Group::begin_recovery() {
   rebuild_ended_ = none_lost_ = false;
   verifier_.store(parts_.random.u64());
   wake(reporting_);  // what they began is to be asked for anew
+}
+
+void Group::recover_in(const Mode& mode) {
+  const MutexLock lock(mutex_);
+  mode_ = mode;
 }
 
 Task<bool> Group::adopt(const Mode& mode, const LogState& log) {

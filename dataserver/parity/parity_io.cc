@@ -515,7 +515,7 @@ Task<Result<ObjectList>> ParityIo::list(ListPlace from, std::uint32_t max) {
 // --- Space ---------------------------------------------------------------------------------------
 
 Result<StoreStat> ParityIo::usage() const {
-  return group_.calls().usage(group_.mode(), group_.view().awaited.load());
+  return group_.calls().usage(group_.mode(), group_.view().away.load());
 }
 
 Task<Result<>> ParityIo::allocate(ObjectId object, std::uint64_t offset, std::uint64_t size) {

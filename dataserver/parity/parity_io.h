@@ -27,8 +27,8 @@ class ParityIo {
   Task<Result<ObjectList>> list(ListPlace from, std::uint32_t max);
   Task<Result<>> allocate(ObjectId object, std::uint64_t offset, std::uint64_t size);
   Task<Result<>> punch(ObjectId object, std::uint64_t offset, std::uint64_t size);
-  // Of the members: the least of them, times members - 1. Without those that are waited for, and
-  // then nothing is free.
+  // Of the members: the least of them, times members - 1. Without those that recovery has not
+  // found, and then nothing is free.
   [[nodiscard]] Result<StoreStat> usage() const;
 
  private:

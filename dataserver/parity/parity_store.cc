@@ -20,6 +20,16 @@ void ParityStore::start() {
   group_.parts().rings.front()->post([this] { on_timer(); });
 }
 
+void ParityStore::allow_changes() {
+  if (!recovery_.allow_changes()) return;
+  group_.task_begins();
+  group_.parts().rings.front()->post([this] {
+    next_recovery_ = {};
+    look();
+    group_.task_ended();  // the last that is touched: the store may go
+  });
+}
+
 void ParityStore::close() {
   group_.close();
   group_.task_begins();
@@ -100,10 +110,7 @@ ParityStore::Duty ParityStore::next_duty() {
 Task<bool> ParityStore::carry_out(Duty duty) {
   bool good = true;
   switch (duty) {
-    case Duty::kRecover:
-      good = co_await recovery_.recover();
-      next_recovery_ = group_.now() + options().retry_every;
-      break;
+    case Duty::kRecover: good = co_await recover(); break;
     case Duty::kFailures: good = co_await handle_failures(); break;
     case Duty::kLog: good = co_await renew_log(); break;
     case Duty::kEndRebuild: good = co_await rebuild_.end(); break;
@@ -133,6 +140,14 @@ Task<bool> ParityStore::carry_out(Duty duty) {
     case Duty::kScrub: group_.run(scrub_.run(), [](bool) {}); break;
     case Duty::kNone: break;
   }
+  co_return good;
+}
+
+Task<bool> ParityStore::recover() {
+  const bool may_change = recovery_.may_change();
+  const bool good = co_await recovery_.recover();
+  next_recovery_ = group_.now() + options().retry_every;
+  if (recovery_.may_change() != may_change) next_recovery_ = {};  // at once
   co_return good;
 }
 

@@ -89,8 +89,11 @@ class ParityStore final : public Store {
   explicit ParityStore(Parts parts);
   ~ParityStore() override;
 
-  // Begins recovery; operations wait for it.
+  // Begins recovery; operations wait for it. It goes no further than to find out which members are
+  // there until allow_changes().
   void start();
+  // The members are this store's to change from now on, and no newer one's. Any thread.
+  void allow_changes();
   // Ends what goes on in the background, soon: idle() then.
   void close();
   [[nodiscard]] bool idle() const { return group_.idle(); }
@@ -177,6 +180,7 @@ class ParityStore final : public Store {
   [[nodiscard]] Duty next_duty();
   // False: the group must be recovered.
   Task<bool> carry_out(Duty duty);
+  Task<bool> recover();
   // Of the member that is out.
   void probe();
   Task<bool> handle_failures();

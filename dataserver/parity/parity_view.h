@@ -33,6 +33,7 @@ struct ParityView {
   std::atomic<GroupState> state{GroupState::kStarting};
   std::atomic<int> out{-1};
   std::atomic<std::uint32_t> awaited{0};   // members, a bit each, that recovery cannot do without
+  std::atomic<std::uint32_t> away{0};      // members that were not there when recovery looked last
   std::atomic<int> may_give_up{-1};        // the one member that it waits for, if it is one
   std::atomic<std::uint64_t> given_up{0};  // blocks, and no scrub has found that none is left
   std::atomic<std::uint64_t> epoch{0};

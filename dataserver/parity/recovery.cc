@@ -54,7 +54,8 @@ Task<Result<LogState>> Recovery::load_group() {
 
 // Says what is waited for and why, once.
 void Recovery::wait_for(std::uint32_t away, const LogState& log) {
-  if (group_.view().awaited.exchange(away) == away) return;
+  group_.view().awaited.store(away);
+  if (std::exchange(told_, away) == away) return;
   std::set<ObjectId> objects;
   for (const auto& [object, regions] : log.dirty) objects.insert(object);
   std::string why = "stripes of " + std::to_string(objects.size()) +
@@ -70,7 +71,8 @@ void Recovery::wait_for(std::uint32_t away, const LogState& log) {
 }
 
 void Recovery::wait_for_late(std::uint32_t late) {
-  if (group_.view().awaited.exchange(late) == late) return;
+  group_.view().awaited.store(late);
+  if (std::exchange(told_, late) == late) return;
   group_.view().may_give_up.store(-1);
   spdlog::warn(
       "event=parity_waits targets={} why=\"calls that failed may be carried out there yet\" "
@@ -82,6 +84,8 @@ void Recovery::wait_for_late(std::uint32_t late) {
 Task<bool> Recovery::go_without(Op& op, const LogState& log) {
   const std::uint32_t away = co_await group_.calls().probe(group_.calls().readable(op.mode));
   const std::uint32_t late = group_.calls().unsettled(group_.calls().readable(op.mode) & ~away);
+  group_.view().away.store(away | late);
+  if (!may_change_.load()) co_return false;
   if (late != 0) {
     wait_for_late(late);
     co_return false;
@@ -116,6 +120,7 @@ Task<bool> Recovery::recover() {
   Op op;
   op.mode = {.out = group_.record().out,
              .lost = group_.record().everything || group_.record().lost};
+  group_.recover_in(op.mode);
   if (!co_await go_without(op, *log)) co_return false;
   if (!co_await free_room(op, *log)) co_return false;
   if (!co_await redo_contents(op, *log)) co_return false;
@@ -139,6 +144,8 @@ Task<bool> Recovery::recover() {
   give_up_.store(-1);
   group_.view().may_give_up.store(-1);
   group_.view().awaited.store(0);
+  group_.view().away.store(0);
+  told_ = 0;
   group_.view().recoveries.fetch_add(1);
   group_.unblock();
   co_return true;

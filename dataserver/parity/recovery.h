@@ -8,7 +8,10 @@
 // that must not come after what recovery does. If it waits for one member alone, it can be told to
 // go on without (give_up()).
 //
-// Threading: recover() on rings[0], with no operation under way; give_up() from any thread.
+// Until it is told that the members are this group's to change, it only finds out who is there:
+// this process may be an old copy of the one that has them.
+//
+// Threading: recover() on rings[0], with no operation under way; the rest from any thread.
 #pragma once
 
 #include <set>
@@ -25,6 +28,9 @@ class Recovery {
 
   // False: it is to be tried again. Otherwise operations go on.
   Task<bool> recover();
+  // The members may be changed from now on. False: that was known.
+  bool allow_changes() { return !may_change_.exchange(true); }
+  [[nodiscard]] bool may_change() const { return may_change_.load(); }
   // The member is lost for ever, though the group waits for it.
   [[nodiscard]] Result<> give_up(unsigned member);
 
@@ -75,6 +81,8 @@ class Recovery {
   StripeWriter stripes_;
   // Objects that are left as they are, and dirty: how far they go is not known.
   std::set<ObjectId> unread_;
+  std::uint32_t told_ = 0;  // members of which the log says that they are waited for
+  std::atomic<bool> may_change_{false};
   std::atomic<int> give_up_{-1};  // a member that recovery is to go on without
 };
 

@@ -44,6 +44,7 @@ class FakeMds final : public control::ServerEvents {
       registrations.push_back(std::move(request));
     }
     changed_.notify_all();
+    if (refuses) return done(fail(Errc::kStale, "an old copy of a store that is there"));
     done(answer);
   }
   void on_connected(std::uint32_t /*ds_id*/) override {}
@@ -109,6 +110,7 @@ class FakeMds final : public control::ServerEvents {
   std::vector<control::TellTransports> transports;     // likewise: each time it was told
   control::TellGroup group;                            // likewise: the last
   std::atomic<bool> older{false};                      // it does not know that request
+  std::atomic<bool> refuses{false};                    // whoever registers
   std::atomic<std::uint64_t> file_size{0};
   std::atomic<std::uint64_t> reported_end{0};
 

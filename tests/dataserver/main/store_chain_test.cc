@@ -330,6 +330,61 @@ TEST_CASE("a member of a parity group that was rolled back is not read") {
   CHECK(client.read(handle, 0, 700'000).text == std::string(700'000, 'n'));
 }
 
+TEST_CASE("a data server that is not accepted changes nothing at the targets of its group") {
+  ServerRig rig;
+  std::vector<std::unique_ptr<TargetOf>> targets;
+  for (int i = 0; i < 3; ++i) {
+    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
+    rig.config.parity.push_back({.path = targets.back()->config.socket});
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  FakeMds mds(rig.key);
+  const auto handle = rig.handle(FakeMds::kId);
+  const std::string bytes(700'000, 'w');
+  {
+    const auto server = test::start_registered(rig, mds);
+    DsClient client(server->ports().at(0));
+    rpc::nfs4::WriteOk ok;
+    REQUIRE(client.write(handle, 0, bytes, &ok) == Status::NFS4_OK);
+    CHECK(client.commit(handle) == ok.verifier);
+    CHECK(server->stop());
+  }
+  // A new and empty store, which the group would build anew.
+  const std::string objects = targets[1]->config.store.path;
+  targets[1]->target.reset();
+  std::filesystem::remove_all(objects);
+  targets[1]->start();
+  const auto held = [&objects] {
+    std::uintmax_t size = 0;
+    for (const auto& one : std::filesystem::recursive_directory_iterator(objects)) {
+      if (one.is_regular_file()) size += one.file_size();
+    }
+    return size;
+  };
+  mds.refuses = true;
+  auto server = std::move(DataServer::open(rig.config, std::nullopt).value());
+  const auto ticks = [&](std::chrono::seconds longest, auto until) {
+    const auto end = std::chrono::steady_clock::now() + longest;
+    while (!until() && std::chrono::steady_clock::now() < end) {
+      REQUIRE(server->tick());
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return until();
+  };
+  const auto asked = [&mds](std::size_t times) {
+    const std::lock_guard lock(mds.mutex());
+    return mds.registrations.size() >= times;
+  };
+  REQUIRE(ticks(std::chrono::seconds(60), [&] { return asked(3); }));
+  CHECK_FALSE(ticks(std::chrono::seconds(4), [&] { return held() > bytes.size() / 2; }));
+  mds.refuses = false;
+  CHECK(ticks(std::chrono::seconds(60), [&] { return held() > bytes.size() / 2; }));
+  REQUIRE(ticks(std::chrono::seconds(60), [&] { return server->listening(); }));
+  DsClient client(server->ports().at(0));
+  CHECK(client.read(handle, 0, 700'000).text == bytes);
+  CHECK(server->stop());
+}
+
 TEST_CASE("no two members of a group are one store") {
   MemberIdentities identities(3);
   Uuid a{};

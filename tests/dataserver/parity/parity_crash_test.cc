@@ -262,6 +262,57 @@ TEST_CASE("an append that was not answered leaves nothing behind the end", "[par
   }
 }
 
+static std::vector<std::map<layout::ObjectId, std::string>> held(const ParityRig& rig) {
+  std::vector<std::map<layout::ObjectId, std::string>> all;
+  for (const auto& one : rig.member) {
+    all.emplace_back();
+    for (const auto& [object, file] : one->files) all.back()[object] = file.now;
+  }
+  return all;
+}
+
+// It may be an old copy of the data server that has the targets.
+TEST_CASE("a group that may not change its members finds out who is there, and waits", "[parity]") {
+  enum class How { kDirty, kOut, kAway, kNew };
+  for (const How how : {How::kDirty, How::kOut, How::kAway, How::kNew}) {
+    INFO("how " << static_cast<int>(how));
+    ParityRig rig(3, 4096);
+    REQUIRE(rig.write(kObject, 0, pattern(kSpan)));
+    REQUIRE(rig.commit(kObject));
+    const bool out = how == How::kOut || how == How::kNew;
+    rig.member[1]->failing = out;
+    REQUIRE(rig.write(kObject, 5000, "changed"));
+    if (how == How::kAway) REQUIRE(rig.commit(kObject));
+    if (out) REQUIRE(rig.degraded());
+    if (how == How::kAway) {  // with nothing in doubt
+      REQUIRE(rig.eventually([&] { return rig.view().dirty_regions.load() == 0; }));
+      rig.member[1]->failing = true;
+    }
+    if (how == How::kNew) rig.member[1]->wipe();
+    rig.may_change = false;
+    rig.restart();
+    if (how == How::kNew) {
+      rig.member[1]->failing = false;
+      rig.offers.member = 1;
+    }
+    const auto before = held(rig);
+    const auto asked = rig.member[0]->stats;
+    REQUIRE(rig.eventually([&] { return rig.member[0]->stats >= asked + 3; }));
+    CHECK(held(rig) == before);
+    CHECK(rig.view().state.load() == ds::GroupState::kStarting);
+    CHECK(rig.view().awaited.load() == 0);
+    // As it registers.
+    const auto usage = rig.any().usage();
+    REQUIRE(usage);
+    CHECK((usage->free_bytes > 0) == (how != How::kAway));
+    rig.group().allow_changes();
+    REQUIRE((how == How::kOut || how == How::kAway ? rig.degraded() : rig.whole()));
+    auto content = pattern(kSpan);
+    content.replace(5000, 7, "changed");
+    CHECK((rig.text(kObject, 0, kSpan) == content));
+  }
+}
+
 // It said whether a member is out.
 TEST_CASE("a group whose record is gone and whose log is not does not begin as a whole one",
           "[parity]") {

@@ -33,6 +33,7 @@ class FolderRig : public StoreCalls {
                                .rings = {ring_.get()},
                                .options = {.geometry = {.members = 3}}});
     group_->start();
+    group_->allow_changes();
   }
   ~FolderRig() override {
     group_->close();

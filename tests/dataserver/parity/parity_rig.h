@@ -465,6 +465,7 @@ class ParityRig : public StoreCalls {
                                                                       .options = options,
                                                                       .replacements = &offers});
     store_->start();
+    if (may_change) store_->allow_changes();
   }
   // False when something of it was still going on after a while.
   bool close() {
@@ -539,6 +540,7 @@ class ParityRig : public StoreCalls {
     return bad;
   }
 
+  bool may_change = true;  // from its start on
   Power power;
   MemoryDisk disk;
   Offers offers;
