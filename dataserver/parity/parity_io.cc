@@ -524,7 +524,8 @@ Task<Result<>> ParityIo::allocate(ObjectId object, std::uint64_t offset, std::ui
   }
   if (size == 0) co_return Result<>{};
   const auto usage = this->usage();
-  if (usage && usage->free_bytes < size) {
+  // While members are waited for nothing is free, and "later" is the answer.
+  if (usage && usage->free_bytes < size && group_.view().away.load() == 0) {
     co_return fail(Errc::kNoSpace, "a member of the parity group is full");
   }
   auto state = co_await group_.find(object);

@@ -205,6 +205,21 @@ TEST_CASE("space that cannot be reserved is no member's failure", "[parity]") {
 }
 
 // A crash in the middle of writes, with others taking what was free: recovery has what it needs.
+TEST_CASE("space is not said to be short while members are waited for", "[parity]") {
+  ParityRig rig(3, 4096);
+  rig.options.patience = 50ms;
+  rig.restart();
+  REQUIRE(rig.whole());
+  for (unsigned member : {0U, 1U}) rig.member[member]->failing = true;
+  CHECK_FALSE(rig.write(kObject, 0, "x").has_value());
+  REQUIRE(rig.eventually([&] { return rig.view().awaited.load() == 0b011; }));
+  CHECK(rig.any().usage()->free_bytes == 0);
+  CHECK(rig.allocate(kObject, 0, 100'000).error() == Errc::kBusy);
+  for (unsigned member : {0U, 1U}) rig.member[member]->failing = false;
+  REQUIRE(rig.whole());
+  CHECK(rig.allocate(kObject, 0, 100'000));
+}
+
 TEST_CASE("full members recover", "[parity]") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SmallMembers rig(seed);
