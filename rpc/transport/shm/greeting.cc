@@ -1,5 +1,6 @@
 #include "rpc/transport/shm/greeting.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rpc/base/late_close.h"
 #include "rpc/transport/shm/ring.h"
 
 namespace weft::rpc {
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::size_t kDescriptors = 4;  // of a greeting
 constexpr std::size_t kMaxReceived = 8;  // the kernel closes what comes beyond
+constexpr std::size_t kMaxUnclosed = 64;
 
 // As sendmsg(), with descriptors. At most kDescriptors.
 ssize_t send_with(int socket, std::span<std::byte> bytes, std::span<const int> descriptors) {
@@ -35,9 +38,44 @@ ssize_t send_with(int socket, std::span<std::byte> bytes, std::span<const int> d
   return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+constexpr std::string_view kEventfd = "anon_inode:[eventfd]";
+
+// What a descriptor is of, as the kernel makes it up; empty: without /proc nobody knows.
+std::string link_of(int descriptor) {
+  char is[64];
+  const auto path = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t size = ::readlink(path.c_str(), is, sizeof is);
+  return size < 0 ? std::string() : std::string(is, static_cast<std::size_t>(size));
+}
+
+// Memory, a Unix socket or an eventfd: to ask it what it is, and to close it, takes no time. All
+// else may be of a file system that does not answer; only what the kernel knows by itself is asked.
+bool takes_no_time(int descriptor) {
+  if (::fcntl(descriptor, F_GET_SEALS) >= 0 || link_of(descriptor) == kEventfd) return true;
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+// A descriptor that a peer sent. Nobody waits for it to be closed, whatever it is.
+class Sent {
+ public:
+  explicit Sent(int descriptor) : descriptor_(descriptor) {}
+  Sent(Sent&&) = default;
+  Sent& operator=(Sent&&) = delete;
+  ~Sent() {
+    if (descriptor_ && !takes_no_time(descriptor_.get())) close_late(std::move(descriptor_));
+  }
+  [[nodiscard]] int get() const { return descriptor_.get(); }
+  [[nodiscard]] OwnedFd take() { return std::move(descriptor_); }
+
+ private:
+  OwnedFd descriptor_;
+};
+
 struct Received {
   ssize_t bytes = -1;  // errno says more
-  std::vector<OwnedFd> descriptors;
+  std::vector<Sent> descriptors;
   bool truncated = false;
 };
 
@@ -79,19 +117,22 @@ Result<uid_t> user_of(int socket) {
 // Root and our own user could stop this process at any time.
 bool may_stop_us(uid_t user) { return user == 0 || user == ::geteuid(); }
 
-// What to wake the peer by, of what it sent as its bell. Only the link is read, which the kernel
-// makes up: a call on the descriptor would wait for its file system, if it is of one.
-Result<OwnedFd> usable_bell(int socket, OwnedFd sent) {
-  char is[64];
-  const auto path = "/proc/self/fd/" + std::to_string(sent.get());
-  const ssize_t size = ::readlink(path.c_str(), is, sizeof is);
-  if (size < 0) return OwnedFd();  // without /proc nobody knows
-  if (std::string_view(is, static_cast<std::size_t>(size)) != "anon_inode:[eventfd]") {
-    return fail(Errc::kProtocol, "a bell that is no eventfd");
-  }
+// What to wake the peer by, of what it sent as its bell.
+Result<OwnedFd> usable_bell(int socket, Sent& sent) {
+  const std::string is = link_of(sent.get());
+  if (is.empty()) return OwnedFd();
+  if (is != kEventfd) return fail(Errc::kProtocol, "a bell that is no eventfd");
   auto user = user_of(socket);
   if (!user || !may_stop_us(*user)) return OwnedFd();
-  return sent;
+  return sent.take();
+}
+
+// Each greeting may leave some. Who could stop this process leaves none.
+Result<> few_unclosed(int socket) {
+  if (unclosed() < kMaxUnclosed) return {};
+  auto user = user_of(socket);
+  if (user && may_stop_us(*user)) return {};
+  return fail(Errc::kBusy, "descriptors that came with greetings are not closed yet");
 }
 
 }  // namespace
@@ -120,6 +161,7 @@ Result<> send_greeting(int socket, const Greeting& greeting, int rings, int aren
 }
 
 Result<ReceivedGreeting> receive_greeting(int socket) {
+  if (auto few = few_unclosed(socket); !few) return pass(few);
   ReceivedGreeting out;
   Received came = receive_with(socket, std::as_writable_bytes(std::span(&out.greeting, 1)));
   if (came.bytes < 0) return fail_errno(errno, "receive a greeting");
@@ -128,11 +170,15 @@ Result<ReceivedGreeting> receive_greeting(int socket) {
       came.truncated) {
     return fail(Errc::kProtocol, "not a greeting of ours");
   }
-  out.rings = std::move(came.descriptors[0]);
-  out.arena = std::move(came.descriptors[1]);
-  out.handing = std::move(came.descriptors[2]);
-  auto bell = usable_bell(socket, std::move(came.descriptors[3]));
+  auto bell = usable_bell(socket, came.descriptors[3]);
   if (!bell) return pass(bell);
+  for (const std::size_t i : {0, 1, 2}) {
+    if (takes_no_time(came.descriptors[i].get())) continue;
+    return fail(Errc::kProtocol, "a greeting with neither memory nor a socket");
+  }
+  out.rings = came.descriptors[0].take();
+  out.arena = came.descriptors[1].take();
+  out.handing = came.descriptors[2].take();
   out.bell = std::move(*bell);
   return out;
 }
@@ -156,7 +202,7 @@ Result<OwnedFd> receive_welcome(int socket) {
       came.descriptors.size() != 1 || came.truncated) {
     return fail(Errc::kProtocol, "not an answer to our greeting");
   }
-  return usable_bell(socket, std::move(came.descriptors.front()));
+  return usable_bell(socket, came.descriptors.front());
 }
 
 // --- Descriptors, one a message ------------------------------------------------------------------
@@ -186,7 +232,7 @@ Result<OwnedFd> take_handed(int handing) {
     return fail(Errc::kBusy, "no descriptor is free for one that was handed over");
   }
   if (came.descriptors.size() != 1) return fail(Errc::kProtocol, "not one descriptor");
-  return std::move(came.descriptors.front());
+  return came.descriptors.front().take();
 }
 
 }  // namespace weft::rpc

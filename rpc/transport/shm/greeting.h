@@ -5,6 +5,10 @@
 // accepting side looks at who it is (SO_PEERCRED), checks and maps both memories (shared_memory.h),
 // and answers with a Welcome and its own bell.
 //
+// A descriptor of anything but memory, a Unix socket or an eventfd is refused, and closed by a
+// thread that nobody waits for (late_close.h): it may be of a file system that does not answer.
+// While too many of these are not closed, only root and our own user are heard.
+//
 // Each side rings the other's bell only if the other's user is root or its own; who is admitted by
 // name gets a byte through the socket instead (shm_channel.h). Both listen to both.
 //
@@ -53,7 +57,8 @@ struct HandingPair {
 
 [[nodiscard]] Result<> send_greeting(int socket, const Greeting& greeting, int rings, int arena,
                                      int handing, int bell);
-// kProtocol for anything but a whole greeting of ours with its four descriptors.
+// kProtocol for anything but a whole greeting of ours with its four descriptors; kBusy: too many
+// that came before are not closed.
 [[nodiscard]] Result<ReceivedGreeting> receive_greeting(int socket);
 [[nodiscard]] Result<> send_welcome(int socket, int bell);
 // The peer's bell; none where it is to be woken through the socket. kProtocol: it is no eventfd.

@@ -1,4 +1,5 @@
 // How sides of a shared-memory channel wake each other: by bells, or through the socket.
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "rpc/base/late_close.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel.h"
 #include "rpc/transport/shm/shm_dialer.h"
@@ -347,4 +349,66 @@ TEST_CASE("a channel lets go of its bell when it closes, and when its context is
     stage.context.reset();
   }
   CHECK(stage.inbox.use_count() == 1);
+}
+
+namespace {
+
+// A TCP socket whose close waits for its peer, which reads nothing, for half a minute.
+struct Lingering {
+  Lingering() {
+    const OwnedFd listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(listening.get(), 1) == 0);
+    REQUIRE(::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    near = OwnedFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(near.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    far = OwnedFd(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const linger waits{.l_onoff = 1, .l_linger = 30};
+    REQUIRE(::setsockopt(near.get(), SOL_SOCKET, SO_LINGER, &waits, sizeof waits) == 0);
+    const std::string much(1 << 16, 'x');
+    while (::send(near.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
+  OwnedFd near;
+  OwnedFd far;
+};
+
+}  // namespace
+
+TEST_CASE("a descriptor that does not let go keeps nobody who receives it") {
+  const std::size_t before = unclosed();
+  const auto rings = SharedMemory::create(rings_bytes(kRing), "test").value();
+  const auto pair = make_handing_pair().value();
+  const auto bell = Bell::make().value();
+  std::vector<OwnedFd> far;
+  for (int wrong = 0; wrong < 5; ++wrong) {
+    INFO("wrong " << wrong);
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    const OwnedFd near(ends[0]);
+    const OwnedFd theirs(ends[1]);
+    {
+      Lingering lingering;
+      far.push_back(std::move(lingering.far));
+      int sent[] = {rings->fd(), rings->fd(), pair.far.get(), bell.get()};
+      Greeting greeting{.ring_capacity = kRing, .arena_bytes = rings->size()};
+      if (wrong < 4) {
+        sent[wrong] = lingering.near.get();
+      } else {
+        greeting.magic = 1;
+        sent[0] = lingering.near.get();
+      }
+      REQUIRE(send_greeting(near.get(), greeting, sent[0], sent[1], sent[2], sent[3]));
+    }
+    const auto since = std::chrono::steady_clock::now();
+    CHECK(receive_greeting(theirs.get()).error() == Errc::kProtocol);
+    CHECK(std::chrono::steady_clock::now() - since < 10s);
+  }
+  CHECK(unclosed() > before);
+  far.clear();  // the peers are gone
+  CHECK(eventually([&] { return unclosed() == before; }));
 }
