@@ -314,6 +314,27 @@ TEST_CASE("the metadata server's size makes eof, and hears of stable writes firs
   CHECK_FALSE(client.read(handle, 0, 4).eof);
 }
 
+TEST_CASE("a size is asked for and counted where a read ends short of what was wanted") {
+  ServerRig rig;
+  FakeMds mds(rig.key);
+  const auto server = start_registered(rig, mds);
+  DsClient client(server->ports().at(0));
+  const auto handle = rig.handle(kId);
+  const std::string bytes(100'000, 'b');
+  REQUIRE(client.write(handle, 0, bytes) == Status::NFS4_OK);
+  mds.file_size = bytes.size();
+  const auto counted = [&mds](std::uint64_t reads, std::uint64_t queries) {
+    return mds.wait([&] {
+      return mds.last_heartbeat && mds.last_heartbeat->counters.reads == reads &&
+             mds.last_heartbeat->counters.size_queries == queries;
+    });
+  };
+  for (int i = 0; i < 5; ++i) CHECK(client.read(handle, 50'000, 50'000).text.size() == 50'000);
+  CHECK(counted(5, 0));
+  CHECK(client.read(handle, 50'000, 50'001).eof);
+  CHECK(counted(6, 1));
+}
+
 TEST_CASE("truncate, stat, allocate, punch and remove come from the metadata server") {
   ServerRig rig;
   FakeMds mds(rig.key);
