@@ -12,7 +12,9 @@
 //   sends
 //                   a flexfiles client into a loop without back-off
 //   a fence         that came after PUTFH: ACCESS. It is looked for again when a WRITE or COMMIT
-//                   begins and when a READ has its bytes, since a compound may take long
+//                   begins and when a READ has its bytes, since a compound may take long; and each
+//                   time before bytes of a file are given to the kernel for an answer that waits to
+//                   be taken: the connection ends then, and the READ is refused when it comes again
 //   a full disk     NOSPC; a failing one IO; FBIG
 //   stopped         ACCESS, while the store is not there and the metadata server knows it; also for
 //                   what began before and would be DELAY: asked again, it would be refused

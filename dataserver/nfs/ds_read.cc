@@ -131,7 +131,7 @@ void DsHandler::read_done(std::unique_ptr<ReadJob> job, Result<ReadResult> resul
 }
 
 // A right that was taken back meanwhile is not answered: the object may have been moved away and
-// removed since, and what is missing is then no hole.
+// removed since, and what is missing is then no hole. What is sent from a file is read later still.
 void DsHandler::reply_read(ReadJob& job, bool eof) {
   Counters::Cell& counters = parts_.counters.mine();
   if (!parts_.gate.still_admits(job.handle)) {
@@ -140,7 +140,11 @@ void DsHandler::reply_read(ReadJob& job, bool eof) {
   }
   Payload& payload = job.result.payload;
   (job.for_partner ? counters.partner_read_bytes : counters.read_bytes).add(payload.size());
-  counters.zero_copy_bytes.add(zero_copy_bytes(payload));
+  if (const std::uint64_t bytes = zero_copy_bytes(payload); bytes > 0) {
+    counters.zero_copy_bytes.add(bytes);
+    payload.read_files_while(
+        [&gate = parts_.gate, handle = job.handle] { return gate.still_admits(handle); });
+  }
   answer(job.op, {Op::OP_READ, Status::NFS4_OK, rpc::nfs4::ReadOk{eof, std::move(payload)}, 0});
 }
 

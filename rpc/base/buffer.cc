@@ -217,6 +217,23 @@ void Payload::append(Piece piece) {
   pieces_.push_back(std::move(piece));
 }
 
+Payload Payload::share() const {
+  Payload out;
+  out.may_ = may_;
+  for (const Piece& piece : pieces_) {
+    if (const auto* buffer = std::get_if<Buffer>(&piece)) {
+      auto shared = buffer->share(0, buffer->size());
+      WEFT_ASSERT(shared.has_value());
+      out.append(std::move(*shared));
+    } else if (const auto* range = std::get_if<FileRange>(&piece)) {
+      out.append(*range);
+    } else {
+      out.append(std::get<ZeroRange>(piece));
+    }
+  }
+  return out;
+}
+
 Result<std::vector<std::byte>> Payload::flatten() const {
   std::vector<std::byte> out(size_);
   if (auto copied = copy_payload(*this, out); !copied) return pass(copied);

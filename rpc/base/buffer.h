@@ -7,7 +7,8 @@
 //
 // A Payload is what a READ answers with: a list of pieces, each either a Buffer or a range of an
 // open file, which the TCP transport sends with sendfile(2), so that warm data never enters this
-// process at all.
+// process at all. Such a file is read when the peer takes the bytes, perhaps long after the answer
+// was made: whether the peer still has its right to them is asked then (read_files_while()).
 //
 // A pool may take its blocks from an Arena (shared_memory.h) instead of memory of this process
 // alone; what is received into its buffers can then be lent to another process. A foreign buffer is
@@ -148,6 +149,11 @@ class Payload {
   using Piece = std::variant<Buffer, FileRange, ZeroRange>;
 
   void append(Piece piece);
+  // Whoever reads ranges of files for it asks `may` first, each time. Without it they are read.
+  void read_files_while(std::function<bool()> may) { may_ = std::move(may); }
+  [[nodiscard]] bool may_read_files() const { return !may_ || may_(); }
+  // A second one of the same pieces.
+  [[nodiscard]] Payload share() const;
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::vector<Piece>& pieces() { return pieces_; }
   [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
@@ -158,6 +164,7 @@ class Payload {
  private:
   std::vector<Piece> pieces_;
   std::size_t size_ = 0;
+  std::function<bool()> may_;
 };
 
 [[nodiscard]] std::size_t size_of(const Payload::Piece& piece);

@@ -20,6 +20,7 @@ Result<> copy_payload(const Payload& payload, std::span<std::byte> out) {
                 out.begin() + static_cast<std::ptrdiff_t>(at));
       done = size;
     } else if (const auto* range = std::get_if<FileRange>(&piece)) {
+      if (!payload.may_read_files()) return fail(Errc::kFenced, "the right to read it is gone");
       while (done < size) {
         const ssize_t n = ::pread(range->file->get(), out.data() + at + done, size - done,
                                   static_cast<off_t>(range->offset + done));

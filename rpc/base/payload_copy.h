@@ -11,6 +11,7 @@
 namespace weft {
 
 // File ranges are read; where a file became shorter meanwhile there are zeros, as in holes.
+// kFenced: they may not be read any more.
 // Precondition: out.size() == payload.size().
 [[nodiscard]] Result<> copy_payload(const Payload& payload, std::span<std::byte> out);
 

@@ -26,18 +26,7 @@ Message Message::share() const {
   Message out(std::move(bytes));
   out.expected_bulk_ = expected_bulk_;
   for (const Splice& splice : splices_) {
-    Payload payload;
-    for (const Payload::Piece& piece : splice.payload.pieces()) {
-      if (const auto* buffer = std::get_if<Buffer>(&piece)) {
-        auto shared = buffer->share(0, buffer->size());
-        WEFT_ASSERT(shared.has_value());
-        payload.append(std::move(*shared));
-      } else if (const auto* range = std::get_if<FileRange>(&piece)) {
-        payload.append(*range);
-      } else {
-        payload.append(std::get<ZeroRange>(piece));
-      }
-    }
+    Payload payload = splice.payload.share();
     out.spliced_ += payload.size();
     out.splices_.push_back({splice.at, std::move(payload)});
   }

@@ -67,7 +67,8 @@ class ChannelUser {
   // Whether the peer waits for an answer: so long a connection is not idle.
   [[nodiscard]] virtual bool is_awaited() const { return false; }
   // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),
-  // kTimedOut, kProtocol, kTooLarge, kUnreachable, kBusy (no memory for too long).
+  // kTimedOut, kProtocol, kTooLarge, kUnreachable, kBusy (no memory for too long), kFenced (the
+  // right to a file that is being sent is gone).
   virtual void on_closed(const Error& why) = 0;
 };
 

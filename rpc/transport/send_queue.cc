@@ -84,6 +84,10 @@ Result<std::size_t> SendQueue::send_memory(int socket) {
 }
 
 Result<std::size_t> SendQueue::send_file(int socket, FileRange& range) {
+  const Entry& front = entries_.front();
+  if (!front.message.splices()[front.splice].payload.may_read_files()) {
+    return fail(Errc::kFenced, "the right to what is to be sent is gone");
+  }
   const std::size_t done = entries_.front().piece_sent;
   auto offset = static_cast<off_t>(range.offset + done);
   for (;;) {

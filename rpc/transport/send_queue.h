@@ -4,7 +4,9 @@
 // sendfile(2), so that warm data goes from the page cache to the socket without entering this
 // process. A file range that turns out shorter than it was when the reply's length was written is
 // made up with zeros: the length is on the wire already. (An object never shrinks under a READ
-// without the client that truncates it racing that READ.)
+// without the client that truncates it racing that READ.) One that may not be read any more
+// (Payload::may_read_files()) ends the connection: its length is promised, and other bytes would be
+// taken for the file's.
 //
 // Threading: one thread. Ownership: messages, hence their buffers, until the kernel has them.
 #pragma once

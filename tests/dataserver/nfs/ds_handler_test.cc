@@ -379,6 +379,22 @@ TEST_CASE("a compound does not outlive its fence") {
   CHECK(rig.read(0, 4).text == "as i");
 }
 
+TEST_CASE("an answer that waits to be taken brings nothing more of a file once that is fenced") {
+  HandlerRig rig;
+  REQUIRE(rig.put(rig.handle({.epoch = 4})) == Status::NFS4_OK);
+  const std::uint32_t size = 1 << 20;
+  rig.sizes.file_size = size;
+  REQUIRE(rig.write(0, std::string(size, 'x')).status == Status::NFS4_OK);
+  const auto result =
+      rig.run({rpc::nfs4::Op::OP_READ, rpc::nfs4::ReadArgs{.offset = 0, .count = size}});
+  const Payload& payload = std::get<rpc::nfs4::ReadOk>(result.ok).data;
+  REQUIRE(std::holds_alternative<FileRange>(payload.pieces().front()));
+  CHECK(payload.flatten().value().size() == size);
+  REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
+  CHECK_FALSE(payload.may_read_files());
+  CHECK(payload.flatten().error() == Errc::kFenced);
+}
+
 TEST_CASE("limits of ranges and of the reply are kept") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle()) == Status::NFS4_OK);

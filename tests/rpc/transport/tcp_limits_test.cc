@@ -516,6 +516,31 @@ TEST_CASE("a message arrives as its bytes, buffers, files and zeros, in order") 
   }
 }
 
+TEST_CASE("a file is sent only while its reader has the right to it") {
+  constexpr std::size_t kSize = std::size_t{32} << 20;  // more than sockets hold
+  auto file = std::make_shared<const OwnedFd>(::memfd_create("weft-test", 0));
+  REQUIRE(::ftruncate(file->get(), kSize) == 0);
+  std::atomic<bool> may{true};
+  const bool shared = GENERATE(true, false);
+  EchoServer echo({}, [&](Buffer) {
+    Payload payload;
+    payload.append(FileRange{file, 0, kSize});
+    payload.read_files_while([&may] { return may.load(); });
+    Message out;
+    out.splice(std::move(payload));
+    return shared ? out.share() : std::move(out);
+  });
+  RawSocket peer(echo.server.port());
+  peer.record(std::vector<std::byte>(8));
+  CHECK(peer.read(4 + kSize).size() == 4 + kSize);
+  peer.record(std::vector<std::byte>(8));
+  CHECK(peer.read(1000).size() == 1000);
+  may = false;
+  CHECK(peer.read(kSize).size() < kSize - 1000);
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.error() == Errc::kFenced);
+}
+
 namespace {
 
 // Where nobody listens at the moment.
