@@ -126,7 +126,8 @@ Result<HostPort> parse_host_port(std::string_view text, std::uint16_t port) {
 
 ClientLimits client_limits(const DsConfig& config) {
   constexpr std::size_t kLeastClients = 64;
-  constexpr std::size_t kMemoryOfStranger = std::size_t{128} << 10;  // most is the sockets'
+  // Most is the kernel's, of sockets; answers that are not taken have 16 KiB (rpc/transport).
+  constexpr std::size_t kMemoryOfStranger = std::size_t{128} << 10;
   const std::size_t of_client =
       config.max_slots * std::size_t{rpc::SessionServerOptions{}.max_cached_bytes};
   ClientLimits limits;

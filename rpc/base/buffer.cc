@@ -145,10 +145,7 @@ Result<Buffer> BufferPool::allocate(std::size_t size) {
   if (size > limit_) return fail(Errc::kTooLarge, "buffer larger than the pool");
   const int size_class = class_for(size);
   const std::size_t capacity = size_class >= 0 ? kBlockSizes[size_class] : round_to_page(size);
-  if (impl_->in_use.fetch_add(capacity, std::memory_order_relaxed) + capacity > limit_) {
-    impl_->in_use.fetch_sub(capacity, std::memory_order_relaxed);
-    return fail(Errc::kBusy, "buffer pool exhausted");
-  }
+  if (!charge(capacity)) return fail(Errc::kBusy, "buffer pool exhausted");
   Buffer::Block* block = nullptr;
   if (size_class >= 0) {
     auto& list = impl_->free[static_cast<std::size_t>(size_class)];
@@ -164,14 +161,14 @@ Result<Buffer> BufferPool::allocate(std::size_t size) {
     block = make_block(capacity, size_class);
   }
   if (block == nullptr) {
-    impl_->in_use.fetch_sub(capacity, std::memory_order_relaxed);
+    discharge(capacity);
     return fail(Errc::kBusy, "out of memory for a buffer");
   }
   return Buffer{block, block->memory, size};
 }
 
 void BufferPool::release(Buffer::Block* block) {
-  impl_->in_use.fetch_sub(block->capacity, std::memory_order_relaxed);
+  discharge(block->capacity);
   const bool retired = arena_ != nullptr && arena_->is_retired(block->memory, block->capacity);
   if (block->size_class >= 0 && !retired) {
     auto& list = impl_->free[static_cast<std::size_t>(block->size_class)];
@@ -182,6 +179,16 @@ void BufferPool::release(Buffer::Block* block) {
     }
   }
   unmake_block(block);
+}
+
+bool BufferPool::charge(std::size_t bytes) {
+  if (impl_->in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit_) return true;
+  discharge(bytes);
+  return false;
+}
+
+void BufferPool::discharge(std::size_t bytes) {
+  impl_->in_use.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 std::size_t BufferPool::in_use_bytes() const {

@@ -21,8 +21,8 @@
 //
 // Invariants:
 //  1. offset + size of a Buffer never exceeds its block's capacity.
-//  2. bytes in use by all handles <= the pool's limit; allocate() answers kBusy beyond it, so that
-//     memory stays bounded whatever peers send.
+//  2. bytes in use by all handles, and what counts with them (charge()) <= the pool's limit;
+//     allocate() answers kBusy beyond it, so that memory stays bounded whatever peers send.
 #pragma once
 
 #include <cstddef>
@@ -93,12 +93,16 @@ class BufferPool {
   BufferPool(std::size_t limit_bytes, std::shared_ptr<Arena> arena);
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
-  // Precondition: every Buffer of this pool is gone.
+  // Precondition: every Buffer of this pool is gone, and nothing is charged to it.
   ~BufferPool();
 
   // A buffer of exactly `size` bytes, contents undefined, start page-aligned.
   // kBusy when the limit is reached, kTooLarge when it never could be served.
   [[nodiscard]] Result<Buffer> allocate(std::size_t size);
+  // So many bytes more, or less, are in use that are no block's (pool_hold.h). False, and nothing
+  // changes: the limit is reached.
+  [[nodiscard]] bool charge(std::size_t bytes);
+  void discharge(std::size_t bytes);
   [[nodiscard]] std::size_t in_use_bytes() const;
   [[nodiscard]] std::size_t limit_bytes() const { return limit_; }
   [[nodiscard]] const std::shared_ptr<Arena>& arena() const { return arena_; }  // null: none

@@ -17,7 +17,9 @@
 // Invariants:
 //  1. on_closed() is called exactly once, and nothing after it.
 //  2. What is queued to be sent is bounded: beyond the limit reading stops until the peer has
-//     taken its replies, so a peer that does not read cannot make us buffer without end.
+//     taken its replies, so a peer that does not read cannot make us buffer without end. What was
+//     being carried out by then still adds its replies. By TCP the limit is on bytes and, but for
+//     servers, on what the queue takes of memory (tcp_options.h).
 //  3. A record is never larger than the channel's limit, and a record that stays half-received
 //     longer than its deadline ends the connection.
 #pragma once

@@ -13,6 +13,8 @@ namespace weft::rpc {
 namespace {
 
 constexpr std::size_t kMaxParts = 64;
+// Of an entry with its message, and what allocating them costs, beside what is encoded.
+constexpr std::size_t kEntryBytes = 512;
 constexpr std::size_t kZeroBytes = std::size_t{64} << 10;
 alignas(4096) constexpr std::byte kZeros[kZeroBytes] = {};
 
@@ -29,7 +31,17 @@ struct SendQueue::Gather {
   }
 };
 
-SendQueue::Entry::Entry(Message m) : message(std::move(m)), mark(record_mark(message.size())) {}
+SendQueue::Entry::Entry(Message m)
+    : message(std::move(m)),
+      mark(record_mark(message.size())),
+      memory(kEntryBytes + message.bytes().size()) {
+  for (const Message::Splice& spliced : message.splices()) {
+    memory += spliced.payload.pieces().size() * sizeof(Payload::Piece);
+    for (const Payload::Piece& one : spliced.payload.pieces()) {
+      if (const auto* buffer = std::get_if<Buffer>(&one)) pooled += buffer->size();
+    }
+  }
+}
 
 bool SendQueue::Entry::done() const {
   return mark_sent == mark.size() && splice == message.splices().size() &&
@@ -38,12 +50,14 @@ bool SendQueue::Entry::done() const {
 
 void SendQueue::push(Message message) {
   bytes_ += message.size() + 4;
-  entries_.emplace_back(std::move(message));
+  const Entry& entry = entries_.emplace_back(std::move(message));
+  memory_ += entry.memory;
+  pooled_ += entry.pooled;
 }
 
 void SendQueue::clear() {
   entries_.clear();
-  bytes_ = 0;
+  bytes_ = memory_ = pooled_ = 0;
 }
 
 Result<bool> SendQueue::flush(int socket) {
@@ -154,8 +168,13 @@ void SendQueue::advance(std::size_t size) {
   bytes_ -= size;
   sent_ += size;
   while (size > 0) {
-    size -= advance(entries_.front(), size);
-    if (entries_.front().done()) entries_.pop_front();
+    Entry& front = entries_.front();
+    pooled_ -= front.pooled;
+    size -= advance(front, size);
+    pooled_ += front.pooled;
+    if (!front.done()) continue;
+    memory_ -= front.memory;
+    entries_.pop_front();
   }
 }
 
@@ -187,7 +206,10 @@ std::size_t SendQueue::advance(Entry& entry, std::size_t size) {
 void SendQueue::next_piece(Entry& entry) {
   auto& pieces = entry.message.splices()[entry.splice].payload.pieces();
   // The kernel has its bytes: a buffer goes back to the pool now, not with the whole reply.
-  if (auto* buffer = std::get_if<Buffer>(&pieces[entry.piece])) buffer->reset();
+  if (auto* buffer = std::get_if<Buffer>(&pieces[entry.piece])) {
+    entry.pooled -= buffer->size();
+    buffer->reset();
+  }
   entry.piece_sent = 0;
   if (++entry.piece == pieces.size()) {
     entry.piece = 0;

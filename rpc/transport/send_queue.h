@@ -26,7 +26,11 @@ class SendQueue {
  public:
   void push(Message message);
   [[nodiscard]] bool empty() const { return entries_.empty(); }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // on the wire
+  // What the queue takes beside pools' buffers: a short message holds more than its bytes.
+  [[nodiscard]] std::size_t memory() const { return memory_; }
+  // With buffers. Ranges of files hold none.
+  [[nodiscard]] std::size_t held() const { return memory_ + pooled_; }
   [[nodiscard]] std::uint64_t sent() const { return sent_; }  // in all
   void clear();
 
@@ -45,6 +49,8 @@ class SendQueue {
     std::size_t splice = 0;      // the one that comes next
     std::size_t piece = 0;       // of that splice
     std::size_t piece_sent = 0;  // bytes of that piece
+    std::size_t memory;          // as SendQueue::memory()
+    std::size_t pooled = 0;      // of buffers
     [[nodiscard]] bool done() const;
   };
   struct Gather;
@@ -62,6 +68,8 @@ class SendQueue {
 
   std::deque<Entry> entries_;
   std::size_t bytes_ = 0;
+  std::size_t memory_ = 0;
+  std::size_t pooled_ = 0;
   std::uint64_t sent_ = 0;
 };
 

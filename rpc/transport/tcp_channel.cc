@@ -21,6 +21,8 @@ constexpr std::size_t kReadBudget = std::size_t{4} << 20;
 // A record's rest beyond this wakes us for larger parts only.
 constexpr std::size_t kLowWaterLeast = std::size_t{64} << 10;
 constexpr std::size_t kLowWaterMost = std::size_t{256} << 10;
+// What a queue may take of memory without counting for it, and by which it counts beyond that.
+constexpr std::size_t kQueueStep = std::size_t{16} << 10;
 
 void set_option(int fd, int level, int name, int value) {
   // Best effort: every one of these is a refinement, none is needed for correctness.
@@ -53,6 +55,7 @@ TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
                .max_stranger_bytes = limits.max_stranger_bytes,
                .look = limits.look},
               limits.locate_payload, place_.host),
+      queue_hold_(pool),
       timer_(socket_.get_executor()),
       stranger_since_(clock_.now()),
       last_activity_(stranger_since_),
@@ -269,8 +272,16 @@ void TcpChannel::set_low_water() {
 void TcpChannel::send(Message message) {
   if (state_ != State::kOpen) return;
   queue_.push(std::move(message));
-  if (queue_.bytes() > limits_.max_queued_bytes) throttled_ = true;
+  if (queue_.bytes() > limits_.max_queued_bytes || !queue_has_room()) throttled_ = true;
   schedule_flush();
+}
+
+// Servers take what is sent to them.
+bool TcpChannel::queue_has_room() {
+  const Standing standing = reader_.standing();
+  if (standing == Standing::kServer || queue_.memory() <= kQueueStep) return true;
+  if (standing == Standing::kStranger) return false;
+  return queue_hold_.grow(PoolShare::kReplies, queue_.memory() / kQueueStep * kQueueStep);
 }
 
 void TcpChannel::schedule_flush() {
@@ -287,7 +298,8 @@ void TcpChannel::flush() {
   auto done = queue_.flush(socket_.native_handle());
   if (!done) return fail_with(std::move(done.error()));
   last_activity_ = clock_.now();
-  if (throttled_ && queue_.bytes() <= limits_.max_queued_bytes / 2) {
+  queue_hold_.shrink(queue_.memory() / kQueueStep * kQueueStep);
+  if (throttled_ && queue_.bytes() <= limits_.max_queued_bytes / 2 && queue_has_room()) {
     throttled_ = false;
     schedule_read();
   }
@@ -422,6 +434,7 @@ void TcpChannel::finish_close() {
   socket_.close(ignored);
   timer_.cancel();
   queue_.clear();
+  queue_hold_.shrink(0);
   // Later: the user may be in the middle of a call of ours or theirs.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
     if (auto user = std::exchange(self->user_, nullptr)) user->on_closed(self->why_);

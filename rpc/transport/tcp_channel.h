@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 
+#include "rpc/base/pool_hold.h"
 #include "rpc/base/running_clock.h"
 #include "rpc/onc/record_reader.h"
 #include "rpc/transport/admission.h"
@@ -67,6 +68,8 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   void discard_until_end();
   void set_low_water();
   void schedule_read();
+  // Whether what is queued may be so much.
+  [[nodiscard]] bool queue_has_room();
   void schedule_flush();
   void flush();
   void flushed_all();
@@ -88,6 +91,7 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   std::shared_ptr<ChannelUser> user_;
   RecordReader reader_;
   SendQueue queue_;
+  PoolHold queue_hold_;
   boost::asio::steady_timer timer_;
 
   State state_ = State::kOpen;

@@ -26,8 +26,11 @@ struct TcpLimits {
   Milliseconds send_deadline{60'000};           // the peer takes nothing while replies are queued
   Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
   Milliseconds drain_deadline{kDrainDeadline};  // a draining close
-  std::size_t max_queued_bytes = std::size_t{8} << 20;  // of replies; beyond it reading stops
-  LocatePayload locate_payload = nullptr;               // to place bulk data on a page boundary
+  // Of replies, on the wire; beyond it reading stops. So it does when they take more than 16 KiB of
+  // memory, beside buffers of the pool: of a stranger at once, of a client when the pool, where it
+  // counts from then on, has no room for them.
+  std::size_t max_queued_bytes = std::size_t{8} << 20;
+  LocatePayload locate_payload = nullptr;  // to place bulk data on a page boundary
   // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:
   // none.
   std::size_t pipe_from = 0;

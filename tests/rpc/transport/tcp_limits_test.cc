@@ -55,6 +55,7 @@ struct EchoServer {
         return open->close({Errc::kBusy, "too many"});
       }
       if (owner.reply && open) open->send(owner.reply(std::move(record)));
+      if (open) owner.queued = std::max(owner.queued.load(), open->queued_bytes());
     }
     void on_closed(const Error& why) override {
       owner.last_error = static_cast<int>(why.code);
@@ -78,6 +79,7 @@ struct EchoServer {
   std::function<Standing(const Buffer&)> becomes = nullptr;
   std::atomic<bool> awaited{false};
   std::atomic<int> records{0};
+  std::atomic<std::size_t> queued{0};  // at most, on a connection
   std::atomic<int> closed{0};
   std::atomic<int> last_error{0};
   TcpServer server;
@@ -255,6 +257,50 @@ TEST_CASE("a peer that takes no replies stops being read, and is disconnected") 
   for (int i = 0; i < 2000 && echo.closed == 0; ++i) peer.record(request);
   REQUIRE(echo.wait_closed(1));
   CHECK(echo.records < 200);  // what the socket's buffers and the queue's limit let through
+}
+
+TEST_CASE("what is queued is bounded by what it takes of memory, however small the answers are") {
+  const Standing standing = GENERATE(Standing::kStranger, Standing::kClient, Standing::kServer);
+  CAPTURE(static_cast<int>(standing));
+  TcpServerOptions options;
+  options.limits.standing = standing;
+  EchoServer echo(options, [](Buffer) {
+    Message out;
+    out.bytes().raw(std::vector<std::byte>(24));
+    return out;
+  });
+  std::size_t in_use = 0;
+  {
+    RawSocket peer(echo.server.port());
+    timeval wait{.tv_sec = 1, .tv_usec = 0};
+    ::setsockopt(peer.fd.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+    std::vector<std::byte> calls;
+    for (int i = 0; i < 8192; ++i) {
+      std::ranges::copy(record_mark(4), std::back_inserter(calls));
+      calls.resize(calls.size() + 4);
+    }
+    for (int i = 0; i < 200; ++i) {
+      if (peer.write(calls) != static_cast<ssize_t>(calls.size())) break;
+    }
+    in_use = echo.pool.in_use_bytes();
+  }
+  REQUIRE(echo.wait_closed(1));
+  CHECK(echo.pool.in_use_bytes() == 0);
+  const std::size_t limit = echo.pool.limit_bytes();
+  switch (standing) {
+    case Standing::kStranger:
+      CHECK(echo.queued < 1500);
+      CHECK(in_use < 100'000);
+      break;
+    case Standing::kClient:
+      CHECK(echo.queued < limit / 512 * 28);
+      CHECK(in_use > limit / 2);
+      CHECK(in_use <= limit / 8 * 7);
+      break;
+    case Standing::kServer:
+      CHECK(echo.queued > options.limits.max_queued_bytes);
+      CHECK(in_use < 100'000);
+  }
 }
 
 TEST_CASE("an address is one server's before it listens too, and any address is all of them") {
