@@ -16,8 +16,10 @@ namespace {
 
 using boost::system::error_code;
 
-// Bytes received in one go before other connections of the thread get their turn.
+// Bytes received and records handed over in one go before other connections of the thread get their
+// turn. What a small record costs may be more than its bytes say.
 constexpr std::size_t kReadBudget = std::size_t{4} << 20;
+constexpr std::size_t kRecordsBudget = 256;
 // A record's rest beyond this wakes us for larger parts only.
 constexpr std::size_t kLowWaterLeast = std::size_t{64} << 10;
 constexpr std::size_t kLowWaterMost = std::size_t{256} << 10;
@@ -129,11 +131,12 @@ void TcpChannel::wait_readable() {
 void TcpChannel::on_readable() {
   if (state_ == State::kLingering) return discard_until_end();
   std::size_t budget = kReadBudget;
-  if (!deliver()) return;  // what came before a pause
+  std::size_t records = kRecordsBudget;
+  if (!deliver(records)) return;  // what came before a pause
   bool more = true;
   while (more) {
     more = receive_once(budget);
-    if (!deliver()) return;
+    if (!deliver(records)) return;
     if (more && budget == 0) return schedule_read();
   }
   if (may_read()) {
@@ -203,8 +206,12 @@ void TcpChannel::end_of_stream() {
              half ? "closed in the middle of a record" : "closed by the peer"});
 }
 
-bool TcpChannel::deliver() {
+bool TcpChannel::deliver(std::size_t& records) {
   while (may_read()) {
+    if (records == 0) {
+      schedule_read();
+      return false;
+    }
     if (place_.is_cut()) {
       fail_with({Errc::kClosed, "cut"});
       return false;
@@ -231,6 +238,7 @@ bool TcpChannel::deliver() {
       }
       return true;
     }
+    --records;
     partial_since_ = {};  // of this record; a next one counts from its own first byte
     if (reader_.take_skipped()) {
       // More of the kind may be on their way, before it can do something about it.

@@ -1,7 +1,8 @@
 // A Channel over the kernel's TCP. Internal to rpc/transport: TcpServer and tcp_dialer() make them.
 //
 // Receiving: readiness from Asio, recvmsg(2) into the RecordReader's targets until the socket is
-// empty or a budget is used up (so that one busy peer does not starve the others of this thread).
+// empty or a budget of bytes and of records is used up (so that one busy peer does not starve the
+// others of this thread).
 // While a large record is under way the socket is asked to wake us for large parts only
 // (SO_RCVLOWAT). The bulk data of such a record may go to a pipe instead (splice(2)).
 //
@@ -63,8 +64,9 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   [[nodiscard]] bool receive_once(std::size_t& budget);
   [[nodiscard]] bool receive_piped(std::size_t& budget);
   void end_of_stream();
-  // Hands over whole records; false when reading must stop (paused, out of memory, closed).
-  [[nodiscard]] bool deliver();
+  // Hands over whole records; false when reading must stop (paused, out of memory, closed, or so
+  // many were handed over).
+  [[nodiscard]] bool deliver(std::size_t& records);
   void discard_until_end();
   void set_low_water();
   void schedule_read();

@@ -303,6 +303,52 @@ TEST_CASE("what is queued is bounded by what it takes of memory, however small t
   }
 }
 
+TEST_CASE("who sends many small records at once leaves others of the thread their turn") {
+  BufferPool pool(std::size_t{16} << 20);
+  IoThreads io(1, false);
+  struct Noting final : ChannelUser {
+    void on_record(Buffer record) override { note(record.size()); }
+    void on_closed(const Error& /*why*/) override {}
+    std::function<void(std::size_t)> note;
+  };
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  std::atomic<int> small{0};
+  std::atomic<int> before{-1};
+  TcpServer server(io, pool, EchoServer::local({}), [&](const std::shared_ptr<Channel>& channel) {
+    auto user = std::make_shared<Noting>();
+    user->note = [&](std::size_t size) {
+      if (size == 8) before = small.load();
+      if (size != 4 || ++small > 1) return;
+      begun.set_value();
+      go_on.get_future().wait();
+    };
+    channel->start(std::move(user));
+  });
+  REQUIRE(server.listen());
+  io.start();
+  RawSocket many(server.port());
+  RawSocket other(server.port());
+  while (server.connections() < 2) std::this_thread::sleep_for(milliseconds(1));
+  const std::vector<std::byte> bytes(8);
+  many.record(std::span(bytes).first(4));
+  begun.get_future().wait();
+  std::vector<std::byte> calls;
+  for (int i = 0; i < 5000; ++i) {
+    std::ranges::copy(record_mark(4), std::back_inserter(calls));
+    calls.resize(calls.size() + 4);
+  }
+  many.write(calls);
+  other.record(bytes);
+  go_on.set_value();
+  for (int i = 0; i < 500 && small < 5001; ++i) std::this_thread::sleep_for(milliseconds(10));
+  CHECK(small == 5001);
+  CHECK(before >= 0);
+  CHECK(before < 1000);
+  server.stop();
+  io.stop();
+}
+
 TEST_CASE("an address is one server's before it listens too, and any address is all of them") {
   BufferPool pool(std::size_t{1} << 20);
   IoThreads io(1, false);
