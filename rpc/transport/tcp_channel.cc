@@ -343,22 +343,29 @@ void TcpChannel::start_timer() {
   });
 }
 
-// A peer holds memory for what it sends, until all of it has come, and for what it is sent.
+// A peer holds memory for what it sends, until all of it has come, and for what it is sent. What it
+// sends has record_deadline to come; what is queued is to be taken so fast that it would be gone in
+// that time, too.
 bool TcpChannel::crawls(TimePoint now) {
   if (reader_.standing() == Standing::kServer) return false;
   const Nanoseconds passed = now - measured_at_;
   if (passed < tick_interval()) return false;
   const double least =
       static_cast<double>(limits_.least_rate) * 1e-9 * static_cast<double>(passed.count());
-  const auto slow = [least](std::uint64_t progress) {
-    return static_cast<double>(progress) < least;
+  const auto slow = [](std::uint64_t progress, double enough) {
+    return static_cast<double>(progress) < enough;
   };
-  const bool sends = reader_.holds_memory() && slow(received_ - received_before_) && may_read() &&
-                     starved_since_ == TimePoint{};
-  const bool takes = !queue_.empty() && slow(queue_.sent() - sent_before_);
+  const double of_queue = static_cast<double>(queued_before_) *
+                          static_cast<double>(passed.count()) /
+                          static_cast<double>(Nanoseconds(limits_.record_deadline).count());
+  const bool sends = reader_.holds_memory() && slow(received_ - received_before_, least) &&
+                     may_read() && starved_since_ == TimePoint{};
+  const bool takes =
+      !queue_.empty() && slow(queue_.sent() - sent_before_, std::max(least, of_queue));
   measured_at_ = now;
   received_before_ = received_;
   sent_before_ = queue_.sent();
+  queued_before_ = queue_.held() > kQueueStep ? queue_.bytes() : 0;
   if (!(sends || takes) || !is_short(pool_)) {
     slow_since_ = {};
   } else if (slow_since_ == TimePoint{}) {

@@ -120,6 +120,7 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   TimePoint measured_at_;
   std::uint64_t sent_before_ = 0;
   std::uint64_t received_before_ = 0;
+  std::size_t queued_before_ = 0;  // 0 also when it held next to no memory
   TimePoint slow_since_{};
 };
 

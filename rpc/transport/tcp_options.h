@@ -40,9 +40,11 @@ struct TcpLimits {
   // What is known of who connects. A stranger is to show more in time, and sends small records
   // until then (rpc/onc/record_reader.h); with memory that is short, a client that is slower than
   // least_rate for slow_deadline, at what it has begun to send or at taking what it is sent, is
-  // given up. That is longer than TCP pauses over a far link that loses a packet and its
-  // repetition, and shorter than others wait for memory (memory_deadline). What it holds meanwhile
-  // is bounded: a stranger by max_stranger_bytes, a host's clients by HostShare.
+  // given up, and so is one that takes what is queued so slowly that all of it, if it holds memory,
+  // would last longer than record_deadline. The time is longer than TCP pauses over a far link that
+  // loses a packet and its repetition, and shorter than others wait for memory (memory_deadline).
+  // What it holds meanwhile is bounded: a stranger by max_stranger_bytes, a host's clients by
+  // HostShare.
   Standing standing = Standing::kServer;
   std::size_t max_stranger_bytes = std::size_t{4} << 10;
   LookAtHead look = {};

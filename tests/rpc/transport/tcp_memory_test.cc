@@ -1,6 +1,8 @@
 // What a peer of a TCP server cannot make it hold of memory, and what becomes of it while that is
 // short.
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
@@ -11,9 +13,9 @@
 
 using namespace weft;
 using namespace weft::rpc;
-using std::chrono::milliseconds;
 using rpc::test::EchoServer;
 using rpc::test::RawSocket;
+using std::chrono::milliseconds;
 
 TEST_CASE("what is queued is bounded by what it takes of memory, however small the answers are") {
   const Standing standing = GENERATE(Standing::kStranger, Standing::kClient, Standing::kServer);
@@ -94,6 +96,46 @@ TEST_CASE("with memory that is short a peer must make haste with what it holds m
   for (int i = 0; i < 100 && echo.closed == 0; ++i) keep_on();
   REQUIRE(echo.wait_closed(1));
   CHECK(echo.error() == Errc::kTimedOut);
+}
+
+TEST_CASE("with memory that is short who takes answers is to be faster the more memory they hold") {
+  TcpServerOptions options;
+  options.limits.slow_deadline = milliseconds(800);
+  options.limits.memory_deadline = milliseconds(800);  // so that it is looked at often
+  options.limits.record_deadline = milliseconds(2'000);
+  options.limits.least_rate = 0;
+  options.limits.standing = Standing::kClient;
+  constexpr std::size_t kSize = std::size_t{1} << 20;
+  const bool of_memory = GENERATE(true, false);
+  const bool fast = GENERATE(true, false);
+  CAPTURE(of_memory, fast);
+  const auto file = std::make_shared<const OwnedFd>(::memfd_create("weft-test", 0));
+  REQUIRE(::ftruncate(file->get(), kSize) == 0);
+  BufferPool* pool = nullptr;
+  EchoServer echo(options, [&](Buffer) {
+    Payload payload;
+    if (of_memory) {
+      payload.append(pool->allocate(kSize).value());
+    } else {
+      payload.append(FileRange{file, 0, kSize});
+    }
+    Message out;
+    out.splice(std::move(payload));
+    return out;
+  });
+  pool = &echo.pool;
+  const auto hog = echo.pool.allocate(std::size_t{33} << 20);
+  REQUIRE(hog);
+  RawSocket peer(echo.server.port());
+  for (int i = 0; i < 24; ++i) peer.record(std::vector<std::byte>(8));
+  // Of 8 MiB that wait all are to be taken in 2 s.
+  const std::size_t piece = fast ? std::size_t{1} << 20 : std::size_t{4} << 10;
+  for (int i = 0; i < (fast ? 24 : 150) && echo.closed == 0; ++i) {
+    peer.read(piece);
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  CHECK((echo.closed == 1) == (of_memory && !fast));
+  if (echo.closed == 1) CHECK(echo.error() == Errc::kTimedOut);
 }
 
 TEST_CASE("a record that finds no memory is taken soon after there is some, not at the next tick") {
