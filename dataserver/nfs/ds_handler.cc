@@ -44,6 +44,7 @@ void DsHandler::put_handle(rpc::Compound& compound, const rpc::nfs4::PutFhArgs& 
   const unsigned stops = parts_.gate.stops();
   auto handle = parts_.gate.admit(args.handle.bytes());
   const bool no_lease = !handle && handle.error() == Errc::kBusy;
+  compound.shows_right = compound.shows_right || no_lease;
   if (!no_lease || parts_.lease_wait == nullptr) {
     return handle_checked(compound, std::move(handle), std::move(done));
   }
@@ -70,6 +71,7 @@ void DsHandler::handle_checked(rpc::Compound& compound, Result<layout::Handle> h
     return done(rpc::nfs4::failed(Op::OP_PUTFH, rpc::nfs4::status_from(handle.error().code)));
   }
   compound.scratch = *handle;
+  compound.shows_right = true;
   done({Op::OP_PUTFH, Status::NFS4_OK, rpc::nfs4::None{}, 0});
 }
 

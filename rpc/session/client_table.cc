@@ -20,6 +20,9 @@ constexpr std::uint32_t kKnownFlags =
 // A client that wants less cannot send the session's own operations any more.
 constexpr std::uint32_t kLeastMessage = 512;
 
+// Between two looks at all clients, for one whose lease has ended.
+constexpr std::chrono::seconds kBetweenLooks{1};
+
 std::string as_string(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -132,9 +135,15 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
                   .principal = principal,
                   .server = server};
   static_cast<void>(renew(*client));
-  ++use_of(server).clients;
-  if (!host.empty()) ++hosts_[host].clients;
   Record& record = records_[id];
+  Use& all = use_of(server);
+  ++all.clients;
+  record.newcomer = {.of_all = all.newcomers.insert(all.newcomers.end(), id), .of_host = {}};
+  if (!host.empty()) {
+    Use& own = hosts_[host];
+    ++own.clients;
+    record.newcomer->of_host = own.newcomers.insert(own.newcomers.end(), id);
+  }
   record.client = std::move(client);
   record.verifier = args.verifier;
   record.owner = owner;
@@ -183,6 +192,10 @@ OrStatus<nfs4::CreateSessionOk> ClientTable::make_session(Record& record,
   if (args.fore.max_request < kLeastMessage || args.fore.max_response < kLeastMessage) {
     return std::unexpected(Status::NFS4ERR_TOOSMALL);
   }
+  if (!record.client->has_right.load() && !record.sessions.empty()) {
+    drop_session(record, record.sessions.front());
+    record.sessions.pop_front();
+  }
   if (record.sessions.size() >= options_.max_sessions_per_client && !drop_idle_session(record)) {
     return std::unexpected(Status::NFS4ERR_NOSPC);
   }
@@ -224,6 +237,7 @@ void ClientTable::confirm(Record& record) {
   const std::string owner = record.owner;
   const nfs4::ClientId id = record.client->info.id;
   record.confirmed = true;
+  if (record.client->info.server) record.client->has_right.store(true);
   unconfirmed_.erase(owner);
   // The client restarted: what its life before left behind goes now.
   if (const auto old = confirmed_.find(owner); old != confirmed_.end()) drop_record(old->second);
@@ -272,10 +286,14 @@ bool ClientTable::renew(ServerClient& client) const {
   return client.renew(clock_.now().time_since_epoch().count());
 }
 
-// A lease only gets longer, and a new one is as long as any: so nobody's ends before that of
-// whoever was silent for longest at the last look.
 std::size_t ClientTable::expire() {
   const MutexLock lock(mutex_);
+  return drop_expired();
+}
+
+// A lease only gets longer, and a new one is as long as any: so nobody's ends before that of
+// whoever was silent for longest at the last look.
+std::size_t ClientTable::drop_expired() {
   const Nanoseconds now = clock_.now().time_since_epoch();
   if (now <= none_until_) return 0;
   std::vector<nfs4::ClientId> gone;
@@ -287,7 +305,7 @@ std::size_t ClientTable::expire() {
       oldest = std::min(oldest, Nanoseconds(record.client->renewed_ns.load()));
     }
   }
-  none_until_ = oldest + options_.lease;
+  none_until_ = std::max<Nanoseconds>(oldest + options_.lease, now + kBetweenLooks);
   for (const nfs4::ClientId id : gone) drop_record(id);
   return gone.size();
 }
@@ -350,24 +368,29 @@ void ClientTable::take_back(const Record& record, std::size_t bytes) {
 }
 
 bool ClientTable::make_room(bool server, const std::string& host) {
+  if (drop_expired() > 0) return true;
   const auto own = hosts_.find(host);
   const bool of_host = own != hosts_.end() && own->second.clients >= options_.max_clients_per_host;
-  const Record* victim = nullptr;
-  for (const auto& [id, record] : records_) {
-    if (record.confirmed && !expired(record)) continue;
-    if (record.client->info.server != server || (of_host && record.host != host)) continue;
-    // Unconfirmed before confirmed, older before younger.
-    if (victim == nullptr || (victim->confirmed && !record.confirmed) ||
-        (victim->confirmed == record.confirmed &&
-         record.client->renewed_ns < victim->client->renewed_ns)) {
-      victim = &record;
-    }
-  }
+  const Record* victim = oldest_newcomer(of_host ? own->second : use_of(server));
   if (victim == nullptr) return false;
-  // Renewed meanwhile: there is another to be looked for, or none.
-  if (victim->confirmed && !end_if_expired(*victim)) return true;
   drop_record(victim->client->info.id);
   return true;
+}
+
+const ClientTable::Record* ClientTable::oldest_newcomer(Use& use) {
+  while (!use.newcomers.empty()) {
+    Record& oldest = records_.at(use.newcomers.front());
+    if (!oldest.client->has_right.load()) return &oldest;
+    is_no_newcomer(oldest);
+  }
+  return nullptr;
+}
+
+void ClientTable::is_no_newcomer(Record& record) {
+  if (!record.newcomer) return;
+  use_of(record.client->info.server).newcomers.erase(record.newcomer->of_all);
+  if (!record.host.empty()) hosts_.at(record.host).newcomers.erase(record.newcomer->of_host);
+  record.newcomer.reset();
 }
 
 bool ClientTable::drop_idle_session(Record& record) {
@@ -395,6 +418,7 @@ void ClientTable::drop_record(nfs4::ClientId id) {
   Record& record = node.mapped();
   record.client->end();  // what has its slot, and has not renewed yet, is not carried out
   for (const auto& session : record.sessions) drop_session(record, session);
+  is_no_newcomer(record);
   --use_of(record.client->info.server).clients;
   if (const auto host = hosts_.find(record.host);
       host != hosts_.end() && --host->second.clients == 0) {

@@ -12,9 +12,13 @@
 // lease ends either renews the lease or is not carried out.
 //
 // Bounds: clients, sessions per client, and the bytes promised for kept replies; of clients and of
-// bytes one host has a part. When the client table, or the host's part of it, is full, unconfirmed
-// and then expired records make room; if none can, NFS4ERR_DELAY. Servers of the system are counted
-// apart, so that clients cannot take their places.
+// bytes one host has a part. When the client table, or the host's part of it, is full, expired
+// records make room, and then the oldest of those that have shown no right
+// (ServerClient::has_right): anybody may ask for a place, and who means it shows its right soon, so
+// only those that did keep theirs. If none can make room, NFS4ERR_DELAY. A client without a right
+// has one session. Servers of the system are counted
+// apart, so that clients cannot take their places. No call but those that find that a lease may
+// have ended looks at all clients, and such a one does so once a second at most.
 //
 // Threading: any thread; one mutex. None of this is on the data path: connections keep what
 // find() gave them, and learn from ServerSession::dead() that it is gone.
@@ -64,18 +68,25 @@ class ClientTable {
   // Marks a sign of life: a request came and has its slot, or ends, before its slot is free. False:
   // the client is gone, and a request that came is not carried out. No lock.
   [[nodiscard]] bool renew(ServerClient& client) const;
-  // Drops clients whose lease ran out; returns how many. Looks at them when one may have, and not
-  // each time.
+  // Drops clients whose lease ran out; returns how many. Looks at them when one may have, and once
+  // a second at most.
   std::size_t expire();
 
   [[nodiscard]] std::size_t clients() const;
   [[nodiscard]] std::size_t sessions() const;
 
  private:
+  // Those that had shown no right when that was looked at last, the oldest first.
+  using Newcomers = std::list<nfs4::ClientId>;
   // What clients, or servers, or those of one host have.
   struct Use {
     std::size_t clients = 0;
     std::size_t promised_bytes = 0;  // for kept replies
+    Newcomers newcomers;
+  };
+  struct AsNewcomer {
+    Newcomers::iterator of_all;
+    Newcomers::iterator of_host;  // if it is counted for one
   };
   struct Origin {
     std::string principal;
@@ -90,6 +101,7 @@ class ClientTable {
     nfs4::Verifier verifier = 0;
     bool by_rdma = false;
     bool confirmed = false;
+    std::optional<AsNewcomer> newcomer;
     std::uint32_t create_sequence = 0;  // the last CREATE_SESSION answered
     OrStatus<nfs4::CreateSessionOk> create_result =
         std::unexpected(nfs4::Status::NFS4ERR_SEQ_MISORDERED);
@@ -113,6 +125,10 @@ class ClientTable {
                                                              const nfs4::CreateSessionArgs& args)
       WEFT_REQUIRES(mutex_);
   void confirm(Record& record) WEFT_REQUIRES(mutex_);
+  std::size_t drop_expired() WEFT_REQUIRES(mutex_);
+  // Null: each has shown a right.
+  [[nodiscard]] const Record* oldest_newcomer(Use& use) WEFT_REQUIRES(mutex_);
+  void is_no_newcomer(Record& record) WEFT_REQUIRES(mutex_);
   // For one more client or server; for one of the host's, unless that is empty.
   [[nodiscard]] bool make_room(bool server, const std::string& host) WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool has_room(bool server, const std::string& host) const WEFT_REQUIRES(mutex_);

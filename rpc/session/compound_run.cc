@@ -295,6 +295,10 @@ Status CompoundRun::make_room(nfs4::OpArgs& op) {
 void CompoundRun::append(nfs4::OpResult result) {
   status_ = result.status;
   ++results_;
+  if (compound_.shows_right) {
+    std::atomic<bool>& has_right = session_->client().has_right;
+    if (!has_right.load(std::memory_order_relaxed)) has_right.store(true);
+  }
   encode(reply_, std::move(result));
 }
 

@@ -46,7 +46,9 @@ struct Compound {
   const ClientInfo* client = nullptr;  // never null in execute(); valid until `done`
   std::size_t max_read = 0;            // bytes of data that still fit into the reply
   bool sends_files = true;             // the connection sends file ranges without reading them
-  std::any scratch;                    // what the handler keeps between operations (PUTFH)
+  bool shows_right =
+      false;         // set by the handler: the client has a right, and so it keeps its place
+  std::any scratch;  // what the handler keeps between operations (PUTFH)
 };
 
 using OpDone = std::move_only_function<void(nfs4::OpResult)>;

@@ -59,6 +59,8 @@ struct ServerClient {
   ClientInfo info;                          // constant once the client is confirmed
   std::atomic<std::int64_t> renewed_ns{0};  // Clock::now() of the last sign of life, or kEnded
   std::atomic<bool> reclaim_complete{false};
+  // It is a server, or an OpHandler has seen that it has a right (Compound::shows_right).
+  std::atomic<bool> has_right{false};
 };
 
 // Waits for the reply to a request that runs already.

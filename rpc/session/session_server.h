@@ -61,7 +61,7 @@ class SessionServer {
   // answer, when it is a WRITE with a handle that is not genuine (OpHandler::genuine()).
   [[nodiscard]] Glance look_at(std::span<const std::byte> head, Standing of) const;
 
-  // Forgets clients whose lease ran out and that have no connection. Call now and then.
+  // Forgets clients whose lease ran out and that have no request running. Call now and then.
   void expire();
   // Takes no new requests, answers those running, closes every connection; `done` is called on
   // some I/O thread (or at once) when the last is gone.

@@ -338,6 +338,27 @@ TEST_CASE("a data server that compares is told how far a hole goes") {
   CHECK(next(kFar + 4096) == kFar + 8192);
 }
 
+TEST_CASE("a handle that is taken, or would be with a lease, shows a right; others do not") {
+  HandlerRig rig;
+  const auto shows = [&](const layout::SealedHandle& handle) {
+    rig.compound.shows_right = false;
+    static_cast<void>(rig.put(handle));
+    return rig.compound.shows_right;
+  };
+  auto altered = rig.handle();
+  altered[20] ^= std::byte{1};
+  CHECK_FALSE(shows(altered));
+  CHECK_FALSE(shows(rig.handle({.ds_id = 8})));
+  CHECK(shows(rig.handle()));
+  CHECK(shows(rig.handle({.access = layout::Access::kMirror})));
+  rig.client.server = false;
+  CHECK_FALSE(shows(rig.handle({.access = layout::Access::kMirror})));
+  rig.gate->lease().end();
+  CHECK(shows(rig.handle()));
+  REQUIRE(rig.fences->raise(std::vector<Fence>{{kRigObject, 5}}));
+  CHECK_FALSE(shows(rig.handle({.epoch = 4})));
+}
+
 TEST_CASE("a fenced handle is refused from then on, a newer one is not") {
   HandlerRig rig;
   REQUIRE(rig.put(rig.handle({.epoch = 4})) == Status::NFS4_OK);

@@ -44,12 +44,30 @@ struct Table {
     return table.create_session(args, principal);
   }
 
-  // A confirmed client with one session.
+  void show_right(const nfs4::SessionId& session) {
+    const auto found = table.find(session);
+    REQUIRE(found != nullptr);
+    found->client().has_right = true;
+  }
+
+  // A confirmed client with one session, that has shown a right.
   nfs4::ClientId confirmed(std::string_view owner, nfs4::Verifier verifier) {
     const auto exchanged = exchange(owner, verifier);
     REQUIRE(exchanged);
-    REQUIRE(create(exchanged->client_id, exchanged->sequence));
+    const auto created = create(exchanged->client_id, exchanged->sequence);
+    REQUIRE(created);
+    show_right(created->session);
     return exchanged->client_id;
+  }
+
+  // A session of a client that has shown none.
+  nfs4::SessionId newcomer(std::string_view owner, const std::string& host = {},
+                           const std::string& principal = "sys:0") {
+    const auto exchanged = exchange(owner, 1, principal, 0, host);
+    REQUIRE(exchanged);
+    const auto created = create(exchanged->client_id, exchanged->sequence, principal);
+    REQUIRE(created);
+    return created->session;
   }
 
   test::HookedClock clock;
@@ -240,10 +258,14 @@ TEST_CASE("limits: clients, sessions of one, and kept replies of all") {
   options.max_cached_total_bytes = 100 * 150;
   Table t(options);
   const auto a = t.exchange("a", 1);
-  REQUIRE(t.create(a->client_id, 1)->fore.max_requests == 64);
+  const auto first = t.create(a->client_id, 1);
+  REQUIRE(first->fore.max_requests == 64);
+  t.show_right(first->session);
   CHECK(t.create(a->client_id, 2)->fore.max_requests == 64);
   const auto b = t.exchange("b", 1);
-  CHECK(t.create(b->client_id, 1)->fore.max_requests == 22);  // what is left
+  const auto rest = t.create(b->client_id, 1);
+  CHECK(rest->fore.max_requests == 22);  // what is left
+  t.show_right(rest->session);
   CHECK(t.create(b->client_id, 2).error() == Status::NFS4ERR_NOSPC);
   // A third of a client: the oldest idle one goes.
   CHECK(t.create(a->client_id, 3));
@@ -270,6 +292,84 @@ TEST_CASE("a full table of living clients asks newcomers to wait") {
   CHECK(t.exchange("b", 1));
 }
 
+TEST_CASE("who has shown no right gives way to newcomers, whoever came first before others") {
+  auto options = Table::defaults();
+  options.max_clients = 4;
+  options.max_clients_per_host = 3;
+  Table t(options);
+  const auto there = [&](const nfs4::SessionId& id) { return t.table.find(id) != nullptr; };
+  const auto a = t.newcomer("a", "192.0.2.1");
+  const auto b = t.newcomer("b", "192.0.2.2");
+  const auto c = t.newcomer("c", "192.0.2.2");
+  t.show_right(a);
+  const auto d = t.newcomer("d", "192.0.2.2");
+  CHECK(there(b));
+  SECTION("of all") {
+    const auto e = t.newcomer("e", "192.0.2.1");
+    CHECK(there(a));
+    CHECK_FALSE(there(b));
+    REQUIRE(t.exchange("f", 1, "sys:0", 0, "192.0.2.3"));
+    CHECK_FALSE(there(c));
+    REQUIRE(t.exchange("g", 1, "sys:0", 0, "192.0.2.3"));
+    CHECK_FALSE(there(d));
+    const auto h = t.newcomer("h", "192.0.2.3");
+    CHECK_FALSE(there(e));
+    CHECK(t.table.clients() == 4);
+    const auto i = t.newcomer("i", "192.0.2.4");  // for f
+    t.show_right(h);
+    t.show_right(i);
+    const auto j = t.newcomer("j", "192.0.2.4");  // for g
+    t.show_right(j);
+    CHECK(t.exchange("k", 1, "sys:0", 0, "192.0.2.5").error() == Status::NFS4ERR_DELAY);
+  }
+  SECTION("of a host that has its part") {
+    t.show_right(b);
+    const auto e = t.newcomer("e", "192.0.2.2");
+    CHECK(there(b));
+    CHECK_FALSE(there(c));
+    CHECK(there(d));
+    t.show_right(d);
+    t.show_right(e);
+    CHECK(t.exchange("f", 1, "sys:0", 0, "192.0.2.2").error() == Status::NFS4ERR_DELAY);
+  }
+}
+
+TEST_CASE("who has shown no right has one session, the newest") {
+  Table t;
+  const auto a = t.exchange("a", 1);
+  const auto first = t.create(a->client_id, 1);
+  const auto second = t.create(a->client_id, 2);
+  REQUIRE(second);
+  CHECK(t.table.find(first->session) == nullptr);
+  t.show_right(second->session);
+  REQUIRE(t.create(a->client_id, 3));
+  CHECK(t.table.find(second->session) != nullptr);
+}
+
+TEST_CASE("a full table does not look at all of its clients for each that comes") {
+  auto options = Table::defaults();
+  options.max_clients = 1000;
+  Table t(options);
+  const bool full = GENERATE(true, false);  // of clients that stay
+  for (int i = 0; i < 1000; ++i) {
+    if (full) {
+      t.confirmed("client" + std::to_string(i), 1);
+    } else {
+      t.newcomer("client" + std::to_string(i));
+    }
+  }
+  static_cast<void>(t.exchange("one", 1));
+  const int before = t.clock.asked();
+  for (int i = 0; i < 100; ++i) {
+    CHECK(t.exchange("more" + std::to_string(i), 1).has_value() == !full);
+  }
+  CHECK(t.clock.asked() - before < 1000);
+  if (full) return;
+  t.clock.advance(std::chrono::seconds(11));
+  CHECK(t.exchange("the lease of others has ended", 1));
+  CHECK(t.table.clients() == 1);
+}
+
 TEST_CASE("4000 clients have sessions of 64 slots by default") {
   Table t;
   for (int i = 0; i < 4000; ++i) {
@@ -289,7 +389,7 @@ TEST_CASE("one host has its part of the clients and of what is kept for them") {
   options.max_cached_total_bytes = std::size_t{options.max_cached_bytes} * 640;
   Table t(options);
   const auto a = t.exchange("a", 1, "sys:0", 0, "192.0.2.1");
-  REQUIRE(t.create(a->client_id, 1));
+  t.show_right(t.create(a->client_id, 1)->session);
   REQUIRE(t.exchange("b", 1, "sys:0", 0, "192.0.2.1"));
   REQUIRE(t.exchange("c", 1, "sys:0", 0, "192.0.2.1"));
   REQUIRE(t.exchange("d", 1, "sys:0", 0, "192.0.2.1"));  // in the place of b, or c

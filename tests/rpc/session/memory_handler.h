@@ -21,6 +21,7 @@ class MemoryHandler final : public OpHandler {
     ++executed_[op.op];
     if (auto* put = std::get_if<nfs4::PutFhArgs>(&op.args)) {
       compound.scratch = put->handle;
+      compound.shows_right = true;
       return done({op.op, nfs4::Status::NFS4_OK, nfs4::None{}, 0});
     }
     const auto* handle = std::any_cast<nfs4::FileHandle>(&compound.scratch);

@@ -515,6 +515,17 @@ TEST_CASE("a new connection's large record is a server's if its session is") {
   CHECK(glance() == Glance::kTakeOfServer);
 }
 
+TEST_CASE("a client whose handle was taken keeps its place, another gives it to who comes") {
+  SessionServerOptions options = Wire::defaults();
+  options.max_clients = 1;
+  Wire wire(1, options);
+  wire.establish("first");
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 1))).status == Status::NFS4_OK);
+  wire.establish("second");
+  CHECK(wire.ask(Wire::list(wire.sequence(0, 1), Wire::put_fh("a"))).status == Status::NFS4_OK);
+  CHECK(wire.ask(Wire::list(Wire::exchange_id("third"))).status == Status::NFS4ERR_DELAY);
+}
+
 TEST_CASE("strangers do not fill the log") {
   test::LogLines log;
   Wire wire;
