@@ -93,8 +93,10 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   const bool impostor = server && confirmed != nullptr && !confirmed->client->info.server;
   if (confirmed != nullptr && !impostor) {
     if (confirmed->client->info.principal != principal) {
-      // Two who claim one name: the first keeps it while its lease lasts.
-      if (!end_if_expired(*confirmed)) return std::unexpected(Status::NFS4ERR_CLID_INUSE);
+      // Two who claim one name: the first keeps it while its lease lasts, if it has anything here.
+      if (confirmed->client->has_right.load() && !end_if_expired(*confirmed)) {
+        return std::unexpected(Status::NFS4ERR_CLID_INUSE);
+      }
       drop_record(confirmed->client->info.id);
     } else if (confirmed->verifier == args.verifier) {
       return describe(*confirmed);

@@ -16,7 +16,7 @@
 // records make room, and then the oldest of those that have shown no right
 // (ServerClient::has_right): anybody may ask for a place, and who means it shows its right soon, so
 // only those that did keep theirs. If none can make room, NFS4ERR_DELAY. A client without a right
-// has one session. Servers of the system are counted
+// has one session, and no state that would keep its name for it. Servers of the system are counted
 // apart, so that clients cannot take their places. No call but those that find that a lease may
 // have ended looks at all clients, and such a one does so once a second at most.
 //

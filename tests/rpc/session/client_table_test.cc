@@ -182,6 +182,20 @@ TEST_CASE("another principal cannot take a name over while its lease lasts") {
   CHECK(t.table.sessions() == 0);
 }
 
+// All the state that a data server has of a client is what its rights let it do.
+TEST_CASE("who has shown no right does not keep a name from another principal") {
+  Table t;
+  const auto squatter = t.newcomer("a", {}, "sys:1000");
+  const auto owner = t.exchange("a", 2, "sys:0");
+  REQUIRE(owner);
+  CHECK(t.table.find(squatter) == nullptr);
+  const auto session = t.create(owner->client_id, owner->sequence);
+  REQUIRE(session);
+  t.show_right(session->session);
+  CHECK(t.exchange("a", 3, "sys:1000").error() == Status::NFS4ERR_CLID_INUSE);
+  CHECK(t.table.find(session->session) != nullptr);
+}
+
 TEST_CASE("updates need a confirmed record of the same verifier and principal") {
   Table t;
   const auto update = nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A;
