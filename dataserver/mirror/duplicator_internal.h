@@ -24,6 +24,7 @@ struct CopyPart {
   bool known_missed = false;  // it has missed this region before, and the metadata server knows
   bool sent = false;
   bool good = false;
+  bool too_large = false;  // it answered that no store holds that
   Stability stability = Stability::kFileSync;
   WriteVerifier verifier = 0;  // what it answered with, or with last
 

@@ -122,6 +122,7 @@ void Duplicator::answered(WriteOp& op, CopyPart& copy, Result<CompoundResult> re
     partner_refused_log_.warn("event=partner_refused ds={} object={} status={}", copy.ds_id,
                               layout::to_string(op.handle.object),
                               rpc::nfs4::to_string(result->status));
+    copy.too_large = result->status == Status::NFS4ERR_FBIG;
     // Its right was taken back there already: here it is about to be.
     if (result->status == Status::NFS4ERR_ACCESS) {
       op.refused = Error{Errc::kFenced, "fenced at a partner"};
@@ -156,7 +157,9 @@ void Duplicator::answer_early(WriteOp& op) {
 
 std::vector<std::uint32_t> Duplicator::untold(const WriteOp& op) {
   std::vector<std::uint32_t> missed;
+  const bool too_large = !op.here && op.here.error() == Errc::kFileTooLarge;
   for (const CopyPart& copy : op.copies) {
+    if (too_large && copy.too_large) continue;  // neither has it
     const bool told = copy.known_missed && !op.failed_here();
     if (!told && (!copy.good || op.failed_here())) missed.push_back(copy.ds_id);
   }
