@@ -56,10 +56,12 @@ void CopyBook::add_uncommitted(const layout::ObjectId& object, std::uint32_t par
 }
 
 void CopyBook::add_unreported(const layout::ObjectId& object, std::uint32_t partner,
-                              ByteRange range) {
+                              ByteRange range, bool failed_here) {
   Shard& shard = shard_of(object);
   const MutexLock lock(shard.mutex);
-  present(shard, {object, partner}).unreported.add(range);
+  Generation& generation = present(shard, {object, partner});
+  generation.unreported.add(range);
+  generation.failed_here = generation.failed_here || failed_here;
 }
 
 CopyBook::Owed CopyBook::owed(const layout::ObjectId& object, std::uint32_t partner) {
@@ -72,6 +74,7 @@ CopyBook::Owed CopyBook::owed(const layout::ObjectId& object, std::uint32_t part
   for (const auto& [number, generation] : copy.owed) {
     owed.uncommitted.add(generation.uncommitted);
     owed.unreported.add(generation.unreported);
+    owed.failed_here = owed.failed_here || generation.failed_here;
   }
   copy.open = 0;
   return owed;

@@ -4,8 +4,9 @@
 //   missed        regions that the metadata server has been told the partner lacks: nothing in them
 //                 is brought there, until forget() or a handle of a later epoch
 //   uncommitted   what the partner has, but may lose: written there unstable and not committed
-//   unreported    what it lacks and the metadata server does not know of yet, though the client was
-//                 answered (server-asynchronous duplication only)
+//   unreported    where it may differ and the metadata server could not be told: what it lacks
+//                 though the client was answered (server-asynchronous duplication), and writes that
+//                 were refused because of that
 //
 // In memory only. A restart forgets it, which costs nothing but work: missed regions are written to
 // a stale copy, or reported again; the write verifier is new, so clients write uncommitted data
@@ -36,6 +37,7 @@ class CopyBook {
     std::uint64_t generation = 0;
     ExtentSet uncommitted;
     ExtentSet unreported;
+    bool failed_here = false;  // of what is unreported, some failed at the own store
   };
 
   [[nodiscard]] bool missed(const layout::ObjectId& object, std::uint32_t partner,
@@ -46,7 +48,8 @@ class CopyBook {
   void forget(const layout::ObjectId& object, std::uint32_t partner);
 
   void add_uncommitted(const layout::ObjectId& object, std::uint32_t partner, ByteRange range);
-  void add_unreported(const layout::ObjectId& object, std::uint32_t partner, ByteRange range);
+  void add_unreported(const layout::ObjectId& object, std::uint32_t partner, ByteRange range,
+                      bool failed_here = false);
   // What a COMMIT that begins now must see to.
   [[nodiscard]] Owed owed(const layout::ObjectId& object, std::uint32_t partner);
   // It has been seen to: what came since stays.
@@ -72,6 +75,7 @@ class CopyBook {
   struct Generation {
     ExtentSet uncommitted;
     ExtentSet unreported;
+    bool failed_here = false;
   };
   struct Copy {
     std::uint32_t epoch = 0;  // of the handle that what is missed was written with

@@ -174,10 +174,12 @@ Task<bool> Duplicator::report_partners(WriteOp& op, Flow::Self self) {
   Callbacks reports(self);
   for (const std::uint32_t id : untold(op)) {
     mine().reports.report(op.handle.object, id, what, extents,
-                          reports.make([this, &op, id](Result<> reported) {
+                          reports.make([this, &op, id, what](Result<> reported) {
                             if (reported) return;
-                            if (op.pending_since) {
-                              book_.add_unreported(op.handle.object, id, op.range);
+                            // Who is refused may give up, and COMMIT is told all the same.
+                            if (op.pending_since || reported.error() == Errc::kBusy) {
+                              book_.add_unreported(op.handle.object, id, op.range,
+                                                   what.failed_here);
                             }
                             op.refused = std::move(reported.error());
                           }));

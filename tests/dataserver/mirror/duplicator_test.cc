@@ -97,6 +97,34 @@ TEST_CASE("when the metadata server cannot be reached nothing is acknowledged") 
   CHECK(rig.write(rig.handle(), 0, "kept").status == Status::NFS4_OK);
 }
 
+// Whose write is refused may never make it again, and a copy has it.
+TEST_CASE("a refused write whose miss could not be recorded is told of with the next COMMIT") {
+  MirrorRig rig;
+  REQUIRE(rig.write(rig.handle(), 0, "both", StableHow::FILE_SYNC4).status == Status::NFS4_OK);
+  auto& first = rig.servers.at(kFirst);
+  auto& door = *rig.servers.at(kSecond).door;
+  door.refuse = Status::NFS4ERR_IO;
+  rig.authority.error = Errc::kUnreachable;
+  bool failed_here = false;
+  SECTION("by the partner alone") {
+    CHECK(rig.write(rig.handle(), kRegion, "here").status == Status::NFS4ERR_DELAY);
+  }
+  SECTION("by the own store too") {
+    first.disk.error = ENOSPC;
+    CHECK(rig.write(rig.handle(), kRegion, "none").status == Status::NFS4ERR_NOSPC);
+    failed_here = true;
+  }
+  first.disk.error = 0;
+  door.refuse.reset();
+  rig.authority.error.reset();
+  rig.authority.asked.clear();
+  CHECK(rig.commit(rig.handle()).status == Status::NFS4_OK);
+  const rpc::control::CopyMissed missed{kMirrored, kSecond, 1, {{kRegion, kRegion}}, failed_here};
+  CHECK(rig.authority.asked == std::vector{missed});
+  CHECK(rig.commit(rig.handle()).status == Status::NFS4_OK);
+  CHECK(rig.authority.asked.size() == 1);
+}
+
 TEST_CASE("the metadata server may say that the writer's own copy is the stale one") {
   MirrorRig rig;
   rig.servers.at(kSecond).reachable = false;
