@@ -44,11 +44,23 @@ void Duplicator::write(const layout::Handle& handle, std::uint64_t offset, std::
       .start();
 }
 
+// Who brings a write here asks again, as long as it has patience: it may lead no more. A write of
+// its own to the same bytes may be what the one that leads here waits for.
+//
 // Of its own a write needs one allocation here: the coroutine's frame.
 Flow Duplicator::write_copies(WriteOp op) {
   const Flow::Self self = co_await Flow::self();
-  op.hold = co_await call<RangeLocks::Hold>(
-      self, [&](auto granted) { locks_.acquire(op.handle.object, op.range, std::move(granted)); });
+  op.hold = co_await call<RangeLocks::Hold>(self, [&](auto granted) {
+    using enum RangeLocks::As;
+    const bool leads = op.handle.duplication != layout::Duplication::kNone;
+    locks_.acquire(op.handle.object, op.range, std::move(granted), leads ? kLeads : kFollows);
+  });
+  if (!op.hold) {
+    op.data.clear();
+    op.token.reset();
+    op.done(fail(Errc::kBusy, "it is being written through this server, too"));
+    co_return;
+  }
   op.deadline = parts_.clock.now() + parts_.options.timeout;
   find_copies(op);
   Callbacks answers(self);
@@ -173,16 +185,15 @@ Task<bool> Duplicator::report_partners(WriteOp& op, Flow::Self self) {
                                  op.failed_here() && failed_by_store(op.here.error())};
   Callbacks reports(self);
   for (const std::uint32_t id : untold(op)) {
-    mine().reports.report(op.handle.object, id, what, extents,
-                          reports.make([this, &op, id, what](Result<> reported) {
-                            if (reported) return;
-                            // Who is refused may give up, and COMMIT is told all the same.
-                            if (op.pending_since || reported.error() == Errc::kBusy) {
-                              book_.add_unreported(op.handle.object, id, op.range,
-                                                   what.failed_here);
-                            }
-                            op.refused = std::move(reported.error());
-                          }));
+    mine().reports.report(
+        op.handle.object, id, what, extents, reports.make([this, &op, id, what](Result<> reported) {
+          if (reported) return;
+          // Who is refused may give up, and COMMIT is told all the same.
+          if (op.pending_since || reported.error() == Errc::kBusy) {
+            book_.add_unreported(op.handle.object, id, op.range, what.failed_here);
+          }
+          op.refused = std::move(reported.error());
+        }));
   }
   co_await reports;
   co_return !op.refused;

@@ -100,8 +100,9 @@ RangeLocks::Hold RangeLocks::grant(const layout::ObjectId& object, Entry& entry)
   return hold;
 }
 
-void RangeLocks::acquire(const layout::ObjectId& object, ByteRange range, Granted granted) {
+void RangeLocks::acquire(const layout::ObjectId& object, ByteRange range, Granted granted, As as) {
   auto made = std::make_unique<Entry>();
+  made->leads = as == As::kLeads;
   made->range = range;
   made->ring = IoRing::current();
   WEFT_ASSERT(made->ring != nullptr);
@@ -111,15 +112,19 @@ void RangeLocks::acquire(const layout::ObjectId& object, ByteRange range, Grante
     const MutexLock lock(shard.mutex);
     Ranges& ranges = shard.objects[object];
     made->number = shard.next++;
+    bool led = false;
     ranges.overlapping(range, [&](const Entry& other) {
       if (other.kind == Kind::kHold) ++made->before;
+      led = led || other.leads;
     });
-    Entry& entry = ranges.add(std::move(made));
-    if (entry.before > 0) {
-      entry.on_hold = std::move(granted);
-      return;
+    if (!led || as != As::kFollows) {
+      Entry& entry = ranges.add(std::move(made));
+      if (entry.before > 0) {
+        entry.on_hold = std::move(granted);
+        return;
+      }
+      hold = grant(object, entry);
     }
-    hold = grant(object, entry);
   }
   granted(std::move(hold));
 }

@@ -6,6 +6,10 @@
 // two writes to the same bytes, on whatever connections and threads they came, reach every copy
 // in the same order.
 //
+// One who leads waits for partners while he holds a range, and one who follows, a partner's write
+// that is brought here, must not wait for him: at that partner the same may be so the other way
+// round. That is when two data servers take themselves for the leader. He gets no hold then.
+//
 // A hold also says whether its bytes are written here yet. Who reads an object to make another
 // server's copy equal waits for that (when_local), because the other server may have got the bytes
 // already; it does not wait for the whole hold, which may be waiting for that very server.
@@ -42,6 +46,8 @@ class RangeLocks {
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
     ~Hold() { release(); }
+    // Whether there is one.
+    explicit operator bool() const { return locks_ != nullptr; }
     // The bytes are written here, or will not be.
     void local_done();
     void release();
@@ -58,7 +64,13 @@ class RangeLocks {
   RangeLocks(const RangeLocks&) = delete;
   RangeLocks& operator=(const RangeLocks&) = delete;
 
-  void acquire(const layout::ObjectId& object, ByteRange range, Granted granted);
+  enum class As : std::uint8_t {
+    kOther,
+    kLeads,
+    kFollows,  // gets no hold, at once, when somebody who leads is there, or waits
+  };
+  void acquire(const layout::ObjectId& object, ByteRange range, Granted granted,
+               As as = As::kOther);
   // When every hold that overlaps now and came before has its bytes written here.
   void when_local(const layout::ObjectId& object, ByteRange range, std::function<void()> done);
   [[nodiscard]] std::size_t size() const;  // holds and those who wait
@@ -67,6 +79,7 @@ class RangeLocks {
   enum class Kind { kHold, kReader };
   struct Entry {
     Kind kind = Kind::kHold;
+    bool leads = false;  // of a hold
     ByteRange range;
     std::uint64_t number = 0;  // in the order they came
     std::size_t before = 0;    // of a hold: holds that overlap and came before

@@ -408,6 +408,36 @@ TEST_CASE("overlapping writes reach both copies in one order") {
   }
 }
 
+// Each holds what the other waits for. Neither is taken for away, which would concern all files.
+TEST_CASE("two servers that both take themselves for the leader do not wait for each other") {
+  MirrorRig rig;
+  rig.options.timeout = 1s;
+  for (const std::uint32_t id : {kFirst, kSecond}) {
+    rig.kill(id);
+    rig.start(id);
+  }
+  layout::Handle other = rig.handle();
+  other.ds_id = kSecond;
+  other.partners = {kFirst, 0};
+  REQUIRE(rig.write(rig.handle(), 0, "known").status == Status::NFS4_OK);
+  REQUIRE(rig.write(other, 0, "known").status == Status::NFS4_OK);
+  for (auto& [id, server] : rig.servers) server.door->hold = true;
+  const auto one = rig.start_write(rig.handle(), kRegion, "first");
+  const auto two = rig.start_write(other, kRegion + 2, "second");
+  REQUIRE(rig.run_until([&] {
+    return std::ranges::all_of(rig.servers,
+                               [](const auto& at) { return !at.second.door->held.empty(); });
+  }));
+  for (auto& [id, server] : rig.servers) server.door->release();
+  CHECK(rig.wait(one).status == Status::NFS4_OK);
+  CHECK(rig.wait(two).status == Status::NFS4_OK);
+  CHECK_FALSE(rig.authority.asked.empty());  // of these the metadata server knows who leads
+  for (const auto& [id, server] : rig.servers) {
+    CHECK(server.duplicator->counts().partners_away == 0);
+    CHECK(server.duplicator->locks().size() == 0);
+  }
+}
+
 // The same with connections cut: where the copies differ, the metadata server knows.
 TEST_CASE("under cuts, copies differ only where that is recorded") {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {

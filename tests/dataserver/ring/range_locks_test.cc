@@ -48,6 +48,29 @@ TEST_CASE("what overlaps waits its turn, what does not goes on") {
   CHECK(rig.locks.size() == 0);
 }
 
+TEST_CASE("who follows does not wait for one who leads, and for others he does") {
+  Rig rig;
+  const auto follow = [&](int id, ByteRange range) {
+    rig.locks.acquire(
+        kObject, range, [&rig, id](RangeLocks::Hold hold) { rig.holds[id] = std::move(hold); },
+        RangeLocks::As::kFollows);
+  };
+  rig.locks.acquire(
+      kObject, {0, 10}, [&](RangeLocks::Hold hold) { rig.holds[1] = std::move(hold); },
+      RangeLocks::As::kLeads);
+  follow(2, {5, 15});
+  REQUIRE(rig.held(2));
+  CHECK_FALSE(rig.holds[2]);
+  rig.acquire(3, {20, 30});
+  follow(4, {15, 25});
+  CHECK_FALSE(rig.held(4));
+  rig.holds.erase(3);
+  REQUIRE(rig.held(4));
+  CHECK(rig.holds[4]);
+  rig.holds.clear();
+  CHECK(rig.locks.size() == 0);
+}
+
 TEST_CASE("other objects are not waited for") {
   Rig rig;
   rig.acquire(1, {0, 10});
