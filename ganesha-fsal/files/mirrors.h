@@ -246,7 +246,8 @@ class Mirrors final : public MissedCopies {
   // copy: it is left out, and conditions b and c are begun with; begin_write() waits for them.
   // kNotFound: it is the last that is current and here. Of another copy, by a reporter whose own
   // store failed: that one is marked only if it is not here; else the reporter's own is left out
-  // (kFenced).
+  // (kFenced). Of a current copy, by one whose handle is of an older epoch, while copies are to be
+  // compared: kFenced, and they are compared after that.
   [[nodiscard]] Result<> copy_missed(std::uint32_t reporter,
                                      const control::CopyMissed& missed) override;
 

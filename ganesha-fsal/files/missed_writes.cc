@@ -168,6 +168,13 @@ Result<> Mirrors::copy_missed(std::uint32_t reporter, const control::CopyMissed&
     if (map->copies[from->copy].state_of(from->stripe) == CopyState::kCurrent) return {};
     return fail(Errc::kFenced, "the reporter's own copy is not current");
   }
+  // A fence of those who wrote before the file came in doubt may be at the other copy already. The
+  // write is refused, and may be at the reporter's: it is to be in what is compared.
+  const bool current = map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent;
+  if (current && missed.object_epoch < map->object_epoch && parts_.journal.unsettled(file)) {
+    parts_.journal.doubt(file);
+    return fail(Errc::kFenced, "the reporter's handle is older than the file's doubt");
+  }
   if (missed.failed_here) {
     if (auto believed = reporter_failed(file, *map, *from, *place); !believed) return believed;
   }

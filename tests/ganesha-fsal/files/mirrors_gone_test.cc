@@ -164,6 +164,27 @@ TEST_CASE_METHOD(MirrorsTest, "writers of before a restart are fenced before oth
   CHECK(begin());
 }
 
+// The fence may be there before it is at the leader.
+TEST_CASE_METHOD(MirrorsTest, "what the fence of earlier writers stops is no loss of a copy") {
+  grant_write(5);
+  const std::uint32_t before = epoch();
+  restart();
+  REQUIRE(begin().error() == Errc::kBusy);
+  REQUIRE(epoch() > before);
+  const auto missed = [this](std::uint32_t by) {
+    const auto object = names->object_of(f, **names->layout(f));
+    return mirrors->copy_missed(1, {object, 3, by, {{0, 5}}});
+  };
+  const auto unsettled = journal->unsettled(f);
+  REQUIRE(unsettled);
+  CHECK(missed(before).error() == Errc::kFenced);
+  CHECK(state_of(3) == CopyState::kCurrent);
+  CHECK(journal->unsettled(f)->doubted > unsettled->doubted);
+  // A handle of this run is not fenced: its writer goes on.
+  static_cast<void>(missed(epoch()));
+  CHECK(state_of(3) == CopyState::kStale);
+}
+
 TEST_CASE_METHOD(MirrorsTest, "a copy that is gone after a restart may have led") {
   grant_write(5);
   restart();
