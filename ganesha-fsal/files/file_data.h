@@ -136,8 +136,8 @@ class FileData {
   // Commits files that clients wrote through this server and did not commit (unstable_writes.h);
   // those of which something may be lost are in doubt then. Call about once a second.
   void commit_left();
-  // Commits files that owe and that nobody writes any more (mirrors.h); true when more are due.
-  // Call about once a second.
+  // Commits files that owe and that nobody writes any more (mirrors.h); those of which something
+  // may be lost are in doubt then. True when more are due. Call about once a second.
   bool duplicate_left();
   // What was written through this server is not all committed.
   [[nodiscard]] bool uncommitted(FileId file) const {
@@ -325,6 +325,8 @@ class FileData {
   [[nodiscard]] Result<layout::LayoutMap> prepare_change(FileId file, const layout::LayoutMap& map,
                                                          DirtyExtent changed);
   [[nodiscard]] Result<> settle_duplication(FileId file, const layout::LayoutMap& map);
+  // Whether a data server with a current copy is another process than at that time.
+  [[nodiscard]] bool restarted_since(FileId file, Clock::time_point since) const;
   [[nodiscard]] Result<> recall_writers(FileId file, std::optional<ClientId> except,
                                         std::string_view why);
   [[nodiscard]] Result<> recall_before_cut(FileId file, ClientId client);

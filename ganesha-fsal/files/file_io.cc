@@ -462,12 +462,24 @@ void FileData::commit_left() {
   }
 }
 
+// A data server that was restarted has forgotten what it owed, and may have lost what was brought
+// to it: then its COMMIT says nothing.
+bool FileData::restarted_since(FileId file, Clock::time_point since) const {
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  if (!map || !*map) return false;
+  return std::ranges::any_of(servers_of(**map), [&](std::uint32_t ds_id) {
+    const auto view = parts_.cluster.registry().find(ds_id);
+    return current_at(**map, ds_id) && view && view->uptime < parts_.files.now() - since;
+  });
+}
+
 bool FileData::duplicate_left() {
   const auto owing = parts_.mirrors.take_owing(kOwing);
   for (const Mirrors::Owing& what : owing) {
     if (stopping_) return false;
     const auto done = sync(what.file);
     if (done || done.error() == Errc::kStale || done.error() == Errc::kNotFound) {
+      if (done && restarted_since(what.file, what.since)) parts_.journal.doubt(what.file);
       parts_.mirrors.duplicated(what);
       continue;
     }

@@ -54,6 +54,7 @@ struct MirrorState {
   // recalled and are not back.
   enum class AllNamed : std::uint8_t { kNo, kYes, kRecalled } all_named = AllNamed::kNo;
   std::uint64_t owing = 0;  // number of the last write begun that may be owed; 0: none
+  Clock::time_point owing_since{};
   Clock::time_point owing_due{};
   std::optional<Renumbered> renumbered;
   FenceState inherited;  // of the writers of an earlier run

@@ -162,8 +162,10 @@ Result<Mirrors::Target> Mirrors::begin_write(FileId file, const Namespace::MakeL
   if (!ready) return pass(ready);
   if (use == Use::kWrite && view.map.duplication == layout::Duplication::kServerAsync) {
     const FileTable::Changing record(parts_.files, file);
+    const auto now = parts_.files.now();
+    if (record->mirrors.owing == 0) record->mirrors.owing_since = now;
     record->mirrors.owing = parts_.files.number();
-    record->mirrors.owing_due = parts_.files.now() + parts_.owing_for;
+    record->mirrors.owing_due = now + parts_.owing_for;
   }
   return Target{std::move(view), std::move(pin)};
 }
@@ -175,7 +177,7 @@ std::vector<Mirrors::Owing> Mirrors::take_owing(std::size_t limit) {
     const FileTable::Changing record(parts_.files, file);
     if (record->due(Due::kOwing) > now) continue;
     record->mirrors.owing_due = now + parts_.owing_retry;
-    due.push_back({file, record->mirrors.owing});
+    due.push_back({file, record->mirrors.owing, record->mirrors.owing_since});
   }
   return due;
 }

@@ -10,9 +10,10 @@
 // the last writer is gone: a layout may come back without COMMIT, and what was acknowledged is
 // still on its way then. Such a file owes. Until a COMMIT through its leaders was answered, after
 // all of its writers were gone, the leaders stay, and they alone are read: another leader's bytes
-// could be overwritten by what comes late, and another copy could lack what was read before. A
-// crash of this server forgets it; the journal keeps the file's record as long, and the fence of
-// the writers of an earlier run refuses late bytes.
+// could be overwritten by what comes late, and another copy could lack what was read before. A data
+// server that was restarted meanwhile may have forgotten what it owed: then the copies are compared
+// after that COMMIT. A crash of this server forgets it; the journal keeps the file's record as
+// long, and the fence of the writers of an earlier run refuses late bytes.
 //
 // Lost servers. A write that one copy misses may be acknowledged when
 //   a. that copy is stale in the layout map, durably, with the extents it lacks (from then on
@@ -177,6 +178,7 @@ class Mirrors final : public MissedCopies {
   struct Owing {
     FileId file = 0;
     std::uint64_t until = 0;  // the last write begun that counts
+    Clock::time_point since;  // no write that counts was begun before
   };
   [[nodiscard]] std::vector<Owing> take_owing(std::size_t limit);
   // Unless somebody began to write it since.

@@ -364,8 +364,21 @@ TEST_CASE_METHOD(
     CHECK_FALSE(server->data().duplicate_left());
     CHECK(objects(led).commits == 1);
     CHECK_FALSE(server->mirrors().owes(f));
+    CHECK_FALSE(server->journal().unsettled(f));
     server->journal().sweep();
     CHECK(server->journal().size() == 0);
+  }
+  SECTION("when its leader was restarted, and may have forgotten it: the copies are compared") {
+    auto& leads = control[led - 1];
+    leads->disconnect();
+    leads = std::make_unique<FakeServer>(*leads, 7, port());
+    REQUIRE(await_that([&] { return server->cluster().registry().find(led)->boot == 7; }));
+    await_up(led);
+    CHECK_FALSE(server->data().duplicate_left());
+    CHECK_FALSE(server->mirrors().owes(f));
+    REQUIRE(server->journal().unsettled(f));
+    server->journal().sweep();
+    CHECK(server->journal().size() == 1);
   }
   SECTION("not before") {
     objects(led).failure = rpc::nfs4::Status::NFS4ERR_NOSPC;
