@@ -8,6 +8,7 @@
 #include "ganesha-fsal/repair/mend_parts.h"
 #include "ganesha-fsal/repair/repairer.h"
 #include "layout/relocation.h"
+#include "layout/striping.h"
 #include "rpc/control/unreadable.h"
 
 namespace weft::mds {
@@ -143,8 +144,12 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
   if (!source) return pass(source);
   if (auto taken = take_back_writes(**begun, *stripe, *source); !taken) return pass(taken);
   // Now no write of before is at one copy and not yet at another.
-  if (current_at(map, *stripe).size() > 1) {
-    if (auto there = leader_has(stale.id, map, *stripe, *source); !there) return pass(there);
+  auto there = leader_has(stale.id, map, *stripe, *source);
+  if (!there) return pass(there);
+  if (!*there) {
+    auto bytes = has_all_there_is(**begun, *stripe);
+    if (!bytes) return pass(bytes);
+    if (*bytes) return take_for_current(**begun, *source);
   }
 
   control::Resync job{.object = parts_.names.object_of(stale.id, map),
@@ -184,6 +189,52 @@ Result<bool> Repairer::mend_once(const StaleObject& stale, bool& at_server) {
                 map.object_epoch);
   }
   return cleared;
+}
+
+// Of an object of which no current copy has bytes. The file is to have some there, and the copy
+// has; of several that do it was written last. What is behind the file's end may have been cut off:
+// a cut to nothing leaves no object where there was none.
+Result<bool> Repairer::has_all_there_is(const ResyncBegun& begun, std::size_t stripe) {
+  auto attributes = parts_.names.getattr(begun.object.id);
+  if (!attributes) return pass(attributes);
+  const layout::Copy& own = begun.map.copies[begun.object.copy];
+  auto striping = layout::Striping::make(
+      begun.map.stripe_unit, static_cast<std::uint32_t>(own.ds_ids.size()), own.first_index);
+  if (!striping) return pass(striping);
+  if (striping->object_end(static_cast<std::uint32_t>(stripe), attributes->size) == 0) return false;
+  const control::Stat stat{parts_.names.object_of(begun.object.id, begun.map)};
+  auto here = parts_.servers.ask(begun.object.ds_id, stat);
+  if (!here) return pass(here);
+  if (here->size == 0) return false;
+  for (const layout::Copy& copy : begun.map.copies) {
+    const std::uint32_t ds_id = copy.ds_ids[stripe];
+    const bool other = copy.holds(stripe) && ds_id != begun.object.ds_id;
+    if (!other || copy.state_of(stripe) == layout::CopyState::kCurrent) continue;
+    auto there = parts_.servers.ask(ds_id, stat);
+    if (!there && parts_.lost(ds_id)) continue;
+    if (!there) return pass(there);
+    if (there->size > 0 && there->mtime_ns > here->mtime_ns) {
+      return fail(Errc::kBusy,
+                  fmt::format("what data server {} has was written later, and no current copy has "
+                              "the object",
+                              ds_id));
+    }
+  }
+  return true;
+}
+
+// What was acknowledged is at every copy that was current then. So the current ones have lost the
+// object; or else the bytes here nobody was told of, and they are as right as none. Nothing was
+// written since the copy gets what is written: the source would have an object.
+Result<bool> Repairer::take_for_current(const ResyncBegun& begun, std::uint32_t source) {
+  const StaleObject& object = begun.object;
+  auto cleared = parts_.names.clear_stale(object);
+  if (!cleared || !*cleared) return cleared;
+  spdlog::warn("event=object_lost file={:x} ds={} current_instead={}", object.id, source,
+               object.ds_id);
+  parts_.doubt(object.id);  // how far the file goes, and what more has to be left out
+  if (auto told = parts_.no_object(object.id, source); !told) return pass(told);
+  return true;
 }
 
 // All but what the source cannot read is made equal, and need not be looked at again. False: the

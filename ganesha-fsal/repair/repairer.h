@@ -31,6 +31,10 @@
 // stale, and are mended; what was compared is compared again, with another leader. An object of
 // which no copy has bytes is equal everywhere: it was never written.
 //
+// If no current copy has bytes of it, and one has that is to be mended, that copy becomes current
+// as it is, and those without object stale: they lost it, and there is nothing else to mend them
+// from.
+//
 // What a scrub has found to differ, and waits for an administrator (scrubber.h), is left as it is:
 // it differed when nobody wrote the file, so the leader's is not the right one because it leads.
 //
@@ -114,6 +118,8 @@ class Repairer {
     // The data server has no object of a current copy, and another that is here has bytes of it:
     // its copy is to be mended, and leads no more. Does not wait. Mirrors::no_object()
     std::function<Result<>(FileId, std::uint32_t ds_id)> no_object;
+    // The file, which is pinned, is to be compared, and how far it goes is to be learned.
+    std::function<void(FileId)> doubt = [](FileId) {};
     // The data server is gone, and is being removed: nobody waits for what it has.
     std::function<bool(std::uint32_t ds_id)> lost = [](std::uint32_t) { return false; };
     Limits limits;
@@ -225,6 +231,9 @@ class Repairer {
   // False: it is to be begun again.
   [[nodiscard]] Result<bool> mend_once(const StaleObject& stale, bool& at_server);
   [[nodiscard]] bool is_here(std::uint32_t ds_id) const;
+  [[nodiscard]] Result<bool> has_all_there_is(const ResyncBegun& begun, std::size_t stripe);
+  // It is current, and the source's copy stale. As mend_once().
+  [[nodiscard]] Result<bool> take_for_current(const ResyncBegun& begun, std::uint32_t source);
   [[nodiscard]] Result<> take_back_writes(const ResyncBegun& begun, std::size_t stripe,
                                           std::uint32_t leader);
   [[nodiscard]] Result<bool> shrink_to_unreadable(const ResyncBegun& begun, std::size_t stripe,

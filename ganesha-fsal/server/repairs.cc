@@ -79,6 +79,7 @@ Repairer::Parts Repairs::repairer_parts() {
       .no_object = [this](FileId file, std::uint32_t ds_id) -> Result<> {
         return server_.mirrors().no_object(file, ds_id);
       },
+      .doubt = [this](FileId file) { server_.journal().doubt(file); },
       .lost = [this](std::uint32_t ds_id) { return server_.cluster().registry().is_lost(ds_id); },
       .limits = limits,
       .clock = server_.environment().clock};

@@ -38,7 +38,7 @@ class FakeCopyServers final : public DataServers {
       const auto size = sizes.find(ds_id);
       if (size == sizes.end()) return control::ObjectStat{.exists = true, .size = 100};
       if (!size->second) return control::ObjectStat{};
-      return control::ObjectStat{.exists = true, .size = *size->second};
+      return control::ObjectStat{.exists = true, .size = *size->second, .mtime_ns = mtimes[ds_id]};
     });
   }
 
@@ -130,6 +130,7 @@ class FakeCopyServers final : public DataServers {
   std::set<std::uint32_t> gone;
   // Of every object there; nothing: there is none. 100 where nothing is said.
   std::map<std::uint32_t, std::optional<std::uint64_t>> sizes;
+  std::map<std::uint32_t, std::int64_t> mtimes;
   std::vector<std::uint64_t> cancelled;
   std::function<void(const control::Resync&)> begun;
   std::function<std::uint64_t(std::uint32_t ds_id, const control::Resync&)> differing;
@@ -215,6 +216,7 @@ class RepairTest : public NamespaceTest {
                               mark(file, ds_id, {0, kMaxFileSize}, seat(file, ds_id));
                               return Result<>();
                             },
+                        .doubt = [this](FileId) { ++doubted; },
                         .lost = [this](std::uint32_t ds_id) { return lost.contains(ds_id); },
                         .limits = limits,
                         .clock = system_clock()});
@@ -283,6 +285,7 @@ class RepairTest : public NamespaceTest {
   FakeCopyServers servers;
   std::atomic<int> pins{0};
   std::atomic<int> compared{0};
+  std::atomic<int> doubted{0};
   std::atomic<bool> written{false};
   std::atomic<bool> cut_waits = false;
   std::atomic<int> kept_uncut = 0;        // files that must not be cut now

@@ -244,6 +244,61 @@ TEST_CASE_METHOD(RepairTest, "a copy that may have the only bytes is waited for"
   CHECK(servers.sizes[3] == 4096);
 }
 
+// It was left out while its server was away, and the other has lost the object.
+TEST_CASE_METHOD(RepairTest, "a stale copy that has the only bytes is the others' source") {
+  const FileId f = mirrored("f");
+  REQUIRE(names->grow_size({.id = f, .end = 4096}));
+  mark(f, 3, {0, kMaxFileSize});
+  servers.sizes = {{1, std::nullopt}, {3, 4096}};
+  start();
+  CHECK(soon([&] { return servers.begun_jobs() == 1 && state(f, 0, 0) == CopyState::kCurrent; }));
+  CHECK(state(f, 1, 0) == CopyState::kCurrent);
+  CHECK(doubted == 1);
+  const std::lock_guard lock(servers.mutex);
+  CHECK(servers.jobs[0].first == 1);
+  CHECK(servers.jobs[0].second.source == 3);
+  CHECK(servers.jobs[0].second.extents == std::vector<control::Extent>{{0, kMaxFileSize}});
+  CHECK(servers.sizes[1] == 4096);
+  CHECK(servers.sizes[3] == 4096);
+  check_clean();
+}
+
+TEST_CASE_METHOD(RepairTest, "of two such copies it is the one that was written last") {
+  const FileId f = tripled("f");
+  REQUIRE(names->grow_size({.id = f, .end = 8192}));
+  mark(f, 2, {0, kMaxFileSize}, 1);
+  mark(f, 3, {0, kMaxFileSize}, 2);
+  servers.sizes = {{1, std::nullopt}, {2, 4096}, {3, 8192}};
+  servers.mtimes = {{2, 5}, {3, 6}};
+  const bool away = GENERATE(true, false);
+  if (away) lose(3);
+  start();
+  if (away) {
+    REQUIRE(soon([&] { return !repairer->waits_for().empty(); }));
+    CHECK(servers.begun_jobs() == 0);
+    come_back(3);
+    repairer->server_up(3);
+  }
+  for (const std::size_t copy : {0, 1, 2}) {
+    CHECK(soon([&] { return state(f, copy, 0) == CopyState::kCurrent; }));
+  }
+  const std::lock_guard lock(servers.mutex);
+  for (const std::uint32_t ds_id : {1, 2, 3}) CHECK(servers.sizes[ds_id] == 8192);
+}
+
+TEST_CASE_METHOD(RepairTest, "what is cut to nothing where it is current is cut at the other") {
+  const FileId f = mirrored("f");
+  mark(f, 3, {0, kMaxFileSize});
+  servers.sizes = {{1, 0}, {3, 4096}};
+  SECTION("the object is there yet") { REQUIRE(names->grow_size({.id = f, .end = 4096})); }
+  SECTION("there was none, and the file is empty") { servers.sizes[1].reset(); }
+  start();
+  CHECK(soon([&] { return state(f, 1, 0) == CopyState::kCurrent; }));
+  const std::lock_guard lock(servers.mutex);
+  REQUIRE(servers.jobs.size() == 1);
+  CHECK(servers.jobs[0].second.source == 1);
+}
+
 // Nobody wrote the file when it was found: that it was written since does not say which is right.
 TEST_CASE_METHOD(RepairTest, "a comparison leaves what waits for an administrator as it is") {
   const FileId f = mirrored("f");
