@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "ganesha-fsal/cluster/failures.h"
+#include "ganesha-fsal/cluster/gather.h"
 #include "rpc/base/mutex.h"
 #include "rpc/control/mds_boot.h"
 
@@ -198,6 +199,51 @@ void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& obj
                  [stat, stripe](const Result<control::ObjectStat>& answer) {
                    stat->arrive(stripe, answer);
                  });
+  }
+}
+
+void ObjectCalls::without(const layout::LayoutMap& map, const layout::ObjectId& object,
+                          std::function<void(std::vector<std::uint32_t>)> done) {
+  struct Answers {
+    Mutex mutex;
+    std::vector<std::vector<std::uint32_t>> none WEFT_GUARDED_BY(mutex);  // of each stripe
+    std::vector<bool> bytes WEFT_GUARDED_BY(mutex);
+  };
+  const std::size_t stripes = map.copies.front().ds_ids.size();
+  const auto answers = std::make_shared<Answers>();
+  {
+    const MutexLock lock(answers->mutex);
+    answers->none.resize(stripes);
+    answers->bytes.resize(stripes);
+  }
+  std::vector<std::pair<std::uint32_t, std::size_t>> asked;
+  for (const layout::Copy& copy : map.copies) {
+    for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+      const bool current = copy.state_of(stripe) == layout::CopyState::kCurrent;
+      if (current) asked.emplace_back(copy.ds_ids[stripe], stripe);
+    }
+  }
+  const auto all = Gather::make(asked.size(), [answers, done = std::move(done)](const Result<>&) {
+    std::vector<std::uint32_t> found;
+    {
+      const MutexLock lock(answers->mutex);
+      for (std::size_t stripe = 0; stripe < answers->none.size(); ++stripe) {
+        if (answers->bytes[stripe]) std::ranges::copy(answers->none[stripe], back_inserter(found));
+      }
+    }
+    done(std::move(found));
+  });
+  for (const auto& [id, stripe] : asked) {
+    server_.call(
+        id, control::Stat{object}, timeout_,
+        [answers, id, stripe, one = all->one()](const Result<control::ObjectStat>& told) mutable {
+          if (told) {
+            const MutexLock lock(answers->mutex);
+            if (told->size > 0) answers->bytes[stripe] = true;
+            if (!told->exists) answers->none[stripe].push_back(id);
+          }
+          one({});
+        });
   }
 }
 

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -73,6 +74,11 @@ class ObjectCalls {
   };
   void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<Stat> done,
             Silent silent = Silent::kFail);
+
+  // The data servers that say that they have no object, of current copies, where that of another
+  // current copy says that it has bytes of it. Who does not answer counts for nothing.
+  void without(const layout::LayoutMap& map, const layout::ObjectId& object,
+               std::function<void(std::vector<std::uint32_t>)> done);
 
   // A data server has been heard: asks it whether what was given up there has ended, unless it is
   // being asked.

@@ -43,6 +43,13 @@ struct Renumbered {
   void apply(std::vector<std::uint8_t>& leads) const;
 };
 
+// Which copies have lost their object, as they said when the file was in doubt for the copies.
+struct ObjectsLook {
+  enum class Is : std::uint8_t { kNone, kUnderWay, kDone } is = Is::kNone;
+  std::uint64_t doubt = 0;             // JournalState::doubted; 0: of an earlier run
+  std::vector<std::uint32_t> without;  // data servers
+};
+
 struct MirrorState {
   unsigned pins = 0;
   unsigned repairs = 0;             // of these
@@ -58,6 +65,7 @@ struct MirrorState {
   Clock::time_point owing_due{};
   std::optional<Renumbered> renumbered;
   FenceState inherited;  // of the writers of an earlier run
+  ObjectsLook look;
   // By data server. Kept while the copy is not current: layouts for reading that are handed out
   // meanwhile do not name it.
   std::map<std::uint32_t, Exclusion> excluded;
@@ -65,10 +73,12 @@ struct MirrorState {
 
   // Nobody writes through this server, and nothing has to be remembered but, for a moment, who led.
   [[nodiscard]] bool unused() const {
-    return pins == 0 && owing == 0 && excluded.empty() && inherited.is != FenceState::Is::kUnderWay;
+    return pins == 0 && owing == 0 && excluded.empty() &&
+           inherited.is != FenceState::Is::kUnderWay && look.is != ObjectsLook::Is::kUnderWay;
   }
   [[nodiscard]] bool idle() const {
-    return unused() && leads.empty() && inherited.is == FenceState::Is::kNone;
+    return unused() && leads.empty() && inherited.is == FenceState::Is::kNone &&
+           look.is == ObjectsLook::Is::kNone;
   }
 };
 

@@ -203,6 +203,9 @@ Result<Mirrors::Step> Mirrors::try_begin(FileId file, Use use, View& view) {
   if (inherited) {
     if (auto fenced = fence_inherited(file, *map); !is_done(fenced)) return fenced;
   }
+  if (use == Use::kWrite) {
+    if (auto lost = leave_out_lost(file, *map); !is_done(lost)) return lost;
+  }
   if (auto out = advance_all(file, *map); !is_done(out)) return out;
   if (auto led = lead(file, *map); !is_done(led)) return led;
   if (auto looked = try_look(file, view); !is_done(looked)) return looked;
@@ -331,6 +334,39 @@ Result<Mirrors::Step> Mirrors::fence_inherited(FileId file, const layout::Layout
     ++record->progress;
   });
   return kFencing;
+}
+
+Result<Mirrors::Step> Mirrors::leave_out_lost(FileId file, const layout::LayoutMap& map) {
+  using Is = ObjectsLook::Is;
+  constexpr Step kAsking{"it is being asked whether all copies have the object"};
+  const auto unsettled = parts_.journal.unsettled(file);
+  if (!unsettled || !parts_.without) return Step{};
+  std::vector<std::uint32_t> without;
+  {
+    const FileTable::Changing record(parts_.files, file);
+    if (record->layouts.written()) return Step{};
+    ObjectsLook& look = record->mirrors.look;
+    if (look.is == Is::kUnderWay) return kAsking;
+    const bool known = look.is == Is::kDone && look.doubt == unsettled->doubted;
+    if (known) without = std::exchange(look.without, {});
+    if (!known) look = {.is = Is::kUnderWay, .doubt = unsettled->doubted};
+    if (known && without.empty()) return Step{};
+  }
+  for (const std::uint32_t ds_id : without) {
+    if (auto out = no_object(file, ds_id); !out) {
+      spdlog::warn("event=lost_object_stays file={:x} ds={} error=\"{}\"", file, ds_id,
+                   out.error().describe());
+    }
+  }
+  if (!without.empty()) return Step{"copies that have no object are being left out"};
+  const auto answered = [this, file](std::vector<std::uint32_t> found) {
+    const FileTable::Changing record(parts_.files, file);
+    record->mirrors.look.is = Is::kDone;
+    record->mirrors.look.without = std::move(found);
+    ++record->progress;
+  };
+  parts_.without(map, parts_.names.object_of(file, map), answered);
+  return kAsking;
 }
 
 std::vector<std::uint8_t> Mirrors::leads_of(FileId file) const {

@@ -42,6 +42,11 @@
 // are recalled before the pin is given. What says so outlives this process: the journal's record,
 // and the fence of those who held a layout before.
 //
+// Lost objects. A copy that has lost its object is found by that when copies are compared, and left
+// out (repairer.h). The first write makes the object anew, with nothing else in it. So who begins
+// to write a file whose copies are to be compared, while nobody else may, has them asked for their
+// objects first.
+//
 // How reads are shared among copies is in read_shares.h.
 //
 // With one copy there is none of this: no leaders, nothing can be excluded.
@@ -95,6 +100,10 @@ class Mirrors final : public MissedCopies {
     std::function<void(std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                        Done<void> done)>
         fence;
+    // ObjectCalls::without(). Nothing: nobody is asked.
+    std::function<void(const layout::LayoutMap& map, const layout::ObjectId& object,
+                       std::function<void(std::vector<std::uint32_t>)> done)>
+        without = nullptr;
     // No layout that an earlier run of this server handed out can be in use.
     std::function<bool()> grants_known;
     // So long after a server is left out it may still turn out to be dead; a third of it if it is
@@ -294,6 +303,7 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<Step> call_reads_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<Step> call_writers_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<Step> fence_inherited(FileId file, const layout::LayoutMap& map);
+  [[nodiscard]] Result<Step> leave_out_lost(FileId file, const layout::LayoutMap& map);
   // A current copy's server may be back, or will be gone, the next moment.
   [[nodiscard]] bool one_was_lost(const layout::LayoutMap& map) const;
   [[nodiscard]] Result<layout::Leads> choose(FileId file, const layout::LayoutMap& map,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ganesha-fsal/cluster/namesakes.h"
+#include "ganesha-fsal/cluster/object_calls.h"
 #include "ganesha-fsal/server/admin_reports.h"
 #include "ganesha-fsal/server/before_start.h"
 #include "ganesha-fsal/server/metrics.h"
@@ -274,6 +275,11 @@ Mirrors::Parts MetadataServer::mirror_parts() {
               },
           .fence = [this](std::span<const std::uint32_t> ds_ids, const control::Fence& fence,
                           Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
+          .without =
+              [this](const layout::LayoutMap& map, const layout::ObjectId& object,
+                     std::function<void(std::vector<std::uint32_t>)> done) {
+                cluster_->objects().without(map, object, std::move(done));
+              },
           .grants_known = [this] { return uptime() >= environment_.grace; },
           .owing_for = options_.owing_for};
 }

@@ -53,6 +53,25 @@ struct Copies : ClusterFixture {
 
 }  // namespace
 
+TEST_CASE_METHOD(Copies, "who has no object is told of where another copy has bytes of it") {
+  using Ids = std::vector<std::uint32_t>;
+  const auto without = [this] {
+    std::promise<Ids> told;
+    cluster->objects().without(map, kObject, [&](Ids found) { told.set_value(std::move(found)); });
+    return told.get_future().get();
+  };
+  CHECK(without().empty());
+  servers[0]->hold(7, 0);
+  CHECK(without().empty());
+  servers[0]->hold(7, 100);
+  CHECK(without() == Ids{3});
+  map.copies[1].set_state(0, CopyState::kStale);
+  CHECK(without().empty());
+  map.copies[1].set_state(0, CopyState::kCurrent);
+  away(3);
+  CHECK(without().empty());
+}
+
 TEST_CASE_METHOD(Copies,
                  "changes go to current copies and those being repaired, not to stale ones") {
   map.copies[0].set_state(0, CopyState::kStale);

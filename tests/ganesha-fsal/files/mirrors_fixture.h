@@ -91,6 +91,11 @@ struct MirrorsTest : NamespaceTest {
         .owing_retry = 0ms,
         .look_at_reads = 0ms,
         .wrong_for = wrong_for};
+    if (asks_for_objects) {
+      parts.without = [this](const auto&, const auto&, auto done) {
+        looks.push_back(std::move(done));
+      };
+    }
     mirrors = std::make_unique<Mirrors>(std::move(parts));
   }
   // The metadata server dies and comes back; so no layout is known.
@@ -169,6 +174,8 @@ struct MirrorsTest : NamespaceTest {
   std::map<std::uint32_t, std::uint64_t> free;    // bytes, of those that say so
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
+  bool asks_for_objects = false;  // set before start()
+  std::vector<std::function<void(std::vector<std::uint32_t>)>> looks;
   std::function<void()> choosing;  // called once, when leaders are chosen
   bool grants_known = true;
   FileTable files{system_clock()};

@@ -185,6 +185,47 @@ TEST_CASE_METHOD(MirrorsTest, "what the fence of earlier writers stops is no los
   CHECK(state_of(3) == CopyState::kStale);
 }
 
+// The first write would make it anew, and it would be taken for what the others are to be equal to.
+TEST_CASE_METHOD(MirrorsTest, "a copy that lost its object is left out before anybody writes") {
+  asks_for_objects = true;
+  fence_at_once = true;
+  start();
+  REQUIRE(begin());
+  CHECK(looks.empty());  // nothing is in doubt
+  journal->doubt(f);
+  CHECK(begin().error() == Errc::kBusy);
+  CHECK(begin().error() == Errc::kBusy);
+  REQUIRE(looks.size() == 1);
+  SECTION("all have it") {
+    looks[0]({});
+    CHECK(begin()->leads == Leads{0, 0});
+    CHECK(looks.size() == 1);
+  }
+  SECTION("one has not") {
+    looks[0]({1});
+    for (int i = 0; i < 3 && !begin(); ++i) continue;
+    CHECK(begin()->leads == Leads{1, 0});
+    CHECK(state_of(1) == CopyState::kStale);
+    CHECK(dirty(1) == kWhole);
+    CHECK(looks.size() == 1);
+  }
+  SECTION("another doubt, another look") {
+    journal->doubt(f);
+    looks[0]({});
+    CHECK(begin().error() == Errc::kBusy);
+    CHECK(looks.size() == 2);
+  }
+}
+
+TEST_CASE_METHOD(MirrorsTest, "while others may write it is too late to look for lost objects") {
+  asks_for_objects = true;
+  start();
+  grant_write(5);
+  journal->doubt(f);
+  CHECK(begin());
+  CHECK(looks.empty());
+}
+
 TEST_CASE_METHOD(MirrorsTest, "a copy that is gone after a restart may have led") {
   grant_write(5);
   restart();

@@ -314,6 +314,20 @@ TEST_CASE_METHOD(Fixture, "a leader that has no object is left out for a copy th
   CHECK(other.jobs() == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "a lost object is not made anew by the next writer of a file in doubt") {
+  policy.stripe_count = 1;
+  policy.copies = 2;
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  server->data().layout_ended(f, 5, layout::Access::kReadWrite, false);
+  servers[1]->hold(f, 2000);
+  server->journal().doubt(f);
+  REQUIRE(await_that([&] { return grant(f, 6, layout::Access::kReadWrite).has_value(); }));
+  CHECK(names->stale_counts() == std::map<std::uint32_t, std::uint64_t>{{1, 1}});
+  const auto view = server->mirrors().look(f);
+  REQUIRE(view);
+  CHECK(view->map.copies[view->leads[0]].ds_ids[0] == 2);
+}
+
 TEST_CASE_METHOD(FlexFixture, "copies are compared when no client writes them itself") {
   for (const auto& one : servers) one->hold(f, 0);
   CHECK(written_at(5) == 2);
