@@ -67,6 +67,9 @@ class Cluster final : Clients {
   void check_stored(const SharedFile& file);
   void check_strays();
   void check_lost_object();
+  void doubt(const SharedFile& file);
+  void leave_out_whole(const SharedFile& file, std::uint32_t ds_id);
+  void await_here(std::uint32_t ds_id);
   void await_settled(mds::FileId file);
   [[nodiscard]] Storage storage_of(std::uint32_t ds_id);
   [[noreturn]] void failed(const std::string& what);
@@ -430,34 +433,84 @@ void Cluster::await_settled(mds::FileId file) {
   await_quiet();
 }
 
-// A data server loses an object, and does not know; its file is in doubt for another reason. The
-// other copy stays as it is, and its bytes come back.
+void Cluster::await_here(std::uint32_t ds_id) {
+  const Ns deadline = now() + 60 * kSecond;
+  for (;;) {
+    const auto here = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
+      return mds.mirrors().reach(ds_id) == mds::Reach::kHere;
+    });
+    if (here == true) return;
+    if (now() > deadline) failed("data server " + std::to_string(ds_id) + " does not come back");
+    std::this_thread::sleep_for(100ms);
+  }
+}
+
+// The data server's copy is left out while its server is away, though no other has the object.
+void Cluster::leave_out_whole(const SharedFile& file, std::uint32_t ds_id) {
+  const Storage other = storage_of(ds_id);
+  const auto server =
+      std::ranges::find(servers_, other.server, [](const auto& s) { return s.get(); });
+  if (!(*server)->stop()) failed((*server)->name() + " does not stop in order");
+  const Ns deadline = now() + kQuietWithin;
+  for (;;) {
+    const auto out = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
+      return mds.mirrors().reach(ds_id) == mds::Reach::kGone &&
+             mds.mirrors().exclude(file.id, ds_id, mds::Mirrors::Cause::kGone).has_value();
+    });
+    if (out == true) break;
+    if (now() > deadline) failed("a copy is not left out");
+    std::this_thread::sleep_for(500ms);
+  }
+  (*server)->start();
+}
+
+// The metadata server dies, and finds the file in doubt.
+void Cluster::doubt(const SharedFile& file) {
+  const auto doubted = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
+    return mds.journal().ensure(file.id).has_value();
+  });
+  if (doubted != true) failed("no record of inode " + std::to_string(file.id));
+  mds_.die(Machine::Loss::kNothing);
+  mds_.start();
+}
+
+// A data server loses an object, and does not know. The other copy stays as it is, and its bytes
+// come back: when the file is in doubt for another reason, also if its writer goes on before it is
+// looked at, and when the other copy is the one that is to be repaired.
 void Cluster::check_lost_object() {
   const std::size_t size = options_.blocks * kBlockBytes;
-  for (const auto& file : files_) {
-    const auto map = settled_layout(file->id);
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    SharedFile& file = *files_[f];
+    const auto map = settled_layout(file.id);
     if (!map || !*map || (*map)->copies.size() < 2) continue;
-    const layout::ObjectId object = mds_.server()->names().object_of(file->id, **map);
-    const auto& ds_ids = (*map)->copies[choose((*map)->copies.size())].ds_ids;
-    const Storage there = storage_of(ds_ids[choose(ds_ids.size())]);
+    const layout::ObjectId object = mds_.server()->names().object_of(file.id, **map);
+    const std::size_t copy = choose((*map)->copies.size());
+    const auto& ds_ids = (*map)->copies[copy].ds_ids;
+    const std::size_t stripe = choose(ds_ids.size());
+    const Storage there = storage_of(ds_ids[stripe]);
     const auto before = stored_object(there, object, size);
     if (!before || before->find_first_not_of('\0') == std::string::npos) continue;
+    const std::uint64_t how = choose(3);
     const auto server =
         std::ranges::find(servers_, there.server, [](const auto& s) { return s.get(); });
-    trace((*server)->name() + " loses an object of inode " + std::to_string(file->id));
+    trace((*server)->name() + " loses an object of inode " + std::to_string(file.id));
     if (!(*server)->stop()) failed((*server)->name() + " does not stop in order");
     if (!lose_object(there, object)) failed("an object that is there cannot be removed");
-    const auto doubted = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
-      return mds.journal().ensure(file->id).has_value();
-    });
-    if (doubted != true) failed("no record of inode " + std::to_string(file->id));
-    mds_.die(Machine::Loss::kNothing);
-    mds_.start();
+    if (how != 0) doubt(file);
     (*server)->start();
-    await_settled(file->id);
-    check_stored(*file);
-    if (stored_object(there, object, size) != before) failed("a lost object does not come back");
-    clients_.front()->read(*file, true);
+    if (how == 0) {
+      await_here(ds_ids[stripe]);
+      leave_out_whole(file, (*map)->copies[1 - copy].ds_ids[stripe]);
+      await_quiet();
+    }
+    Client& writer = *clients_[f / options_.files];
+    if (how == 1) writer.write_and_sync(file);
+    await_settled(file.id);
+    check_stored(file);
+    if (how != 1 && stored_object(there, object, size) != before) {
+      failed("a lost object does not come back");
+    }
+    for (unsigned i = 0; i < 2 * options_.blocks; ++i) clients_.front()->read(file, i % 2 == 0);
     return;
   }
 }
