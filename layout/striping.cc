@@ -33,6 +33,13 @@ std::uint64_t Striping::object_end(std::uint32_t server, std::uint64_t file_size
   return last_unit < units_back ? 0 : (last_unit - units_back + 1) * unit_;
 }
 
+std::uint64_t Striping::held_below(std::uint32_t server, std::uint64_t end) const {
+  const std::uint64_t row = std::uint64_t{unit_} * count_;
+  const std::uint64_t first = next_held(server, 0);
+  const std::uint64_t rest = end % row;
+  return end / row * unit_ + (rest <= first ? 0 : std::min<std::uint64_t>(unit_, rest - first));
+}
+
 std::uint64_t Striping::next_held(std::uint32_t server, std::uint64_t offset) const {
   WEFT_ASSERT(server < count_ && offset <= kMaxFileSize);
   const std::uint32_t units_ahead = (server + count_ - server_of(offset)) % count_;

@@ -75,6 +75,9 @@ class Striping {
   // file cuts the object to.
   [[nodiscard]] std::uint64_t object_end(std::uint32_t server, std::uint64_t file_size) const;
 
+  // How many bytes below `end` the server holds of a file that has no holes.
+  [[nodiscard]] std::uint64_t held_below(std::uint32_t server, std::uint64_t end) const;
+
   // The first byte at or after `offset` that `server` holds. Precondition: offset <= kMaxFileSize.
   // The result may lie beyond the largest file.
   [[nodiscard]] std::uint64_t next_held(std::uint32_t server, std::uint64_t offset) const;

@@ -20,12 +20,7 @@ constexpr std::chrono::milliseconds kSourceRest{500};
 }  // namespace
 
 std::uint64_t HeldBytes::below(std::uint64_t end) const {
-  if (!striping_) return end;
-  const std::uint64_t unit = striping_->unit_bytes();
-  const std::uint64_t cycle = unit * striping_->count();
-  const std::uint64_t first = striping_->next_held(server_, 0);
-  const std::uint64_t rest = end % cycle;
-  return end / cycle * unit + (rest <= first ? 0 : std::min(unit, rest - first));
+  return striping_ ? striping_->held_below(server_, end) : end;
 }
 
 std::uint64_t HeldBytes::next(std::uint64_t offset) const {

@@ -282,7 +282,7 @@ class Mover {
   struct Relief {
     layout::LayoutMap map;
     std::uint32_t to = 0;
-    std::uint64_t bytes = 0;
+    Size size;
   };
   enum class Begun : std::uint8_t { kYes, kNothing, kFull };
 
@@ -366,8 +366,8 @@ class Mover {
   // mover_balance.cc
   bool even_out(Round& round);
   void relieve(Rebalance& now, std::uint32_t from, Round& round);
-  [[nodiscard]] std::uint64_t bytes_at(const InodeAttributes& file,
-                                       const layout::LayoutMap& map) const;
+  [[nodiscard]] std::uint64_t bytes_at(const InodeAttributes& file, const layout::LayoutMap& map,
+                                       std::size_t stripe) const;
   [[nodiscard]] std::optional<Relief> relief(const layout::Balance& balance, FileId file,
                                              std::uint32_t from, const Round& round) const;
 

@@ -54,24 +54,30 @@ Mover::RebalanceState Mover::rebalance() const {
   return rebalance_ ? rebalance_->state : RebalanceState{};
 }
 
-// Bytes of storage at each of its data servers, about. Holes are not copied, and take none.
-std::uint64_t Mover::bytes_at(const InodeAttributes& file, const layout::LayoutMap& map) const {
-  const std::uint64_t stripes = map.copies.front().ds_ids.size();
-  const std::uint64_t length = file.size / stripes;
-  if (length < kLarge) return length;
+// Bytes of storage that the stripe's data server has of it, about. Holes are not copied, and take
+// none.
+std::uint64_t Mover::bytes_at(const InodeAttributes& file, const layout::LayoutMap& map,
+                              std::size_t stripe) const {
+  const std::uint64_t held =
+      map.striping().held_below(static_cast<std::uint32_t>(stripe), file.size);
+  if (held < kLarge) return held;
   const auto allocated = parts_.allocated(file.id, map);
-  return allocated ? std::min(length, *allocated / stripes) : length;
+  if (!allocated) return held;
+  const double part = static_cast<double>(held) / static_cast<double>(file.size);
+  return std::min(held, static_cast<std::uint64_t>(static_cast<double>(*allocated) * part));
 }
 
 std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileId file,
                                            std::uint32_t from, const Round& round) const {
   const auto map = parts_.names.layout(file);
-  if (!map || !*map || !layout::seat_of(**map, from)) return std::nullopt;
+  if (!map || !*map) return std::nullopt;
+  const auto seat = layout::seat_of(**map, from);
+  if (!seat) return std::nullopt;
   if (parts_.differs(file) || !may_be_left(**map, from, round)) return std::nullopt;
   const auto move = parts_.names.move_of(file);
   const auto attributes = parts_.names.getattr(file);
   if (!move || *move || !attributes) return std::nullopt;
-  const std::uint64_t bytes = bytes_at(*attributes, **map);
+  const std::uint64_t bytes = bytes_at(*attributes, **map, seat->stripe);
   if (bytes == 0) return std::nullopt;
   auto candidates = round.candidates;
   for (layout::Candidate& candidate : candidates) {
@@ -90,7 +96,7 @@ std::optional<Mover::Relief> Mover::relief(const layout::Balance& balance, FileI
       **map, from, candidates,
       {.reserve_bytes = parts_.limits.reserve_bytes, .wanted_bytes = bytes});
   if (!to) return std::nullopt;
-  return Relief{std::move(**map), *to, bytes};
+  return Relief{std::move(**map), *to, {.file = attributes->size, .stripe = bytes}};
 }
 
 // A page of the fullest one's objects. True: there may be more to begin.
@@ -137,10 +143,9 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     if (!chosen.empty() && chosen.back().file == file) continue;
     auto relief = this->relief(now.balance, file, from, round);
     if (!relief || full(round, relief->to)) continue;
-    now.balance.move(from, relief->to, relief->bytes);
-    const Size size{.file = relief->bytes, .stripe = relief->bytes};
-    round.add(relief->to, size);
-    chosen.push_back({file, std::move(relief->map), relief->to, size});
+    now.balance.move(from, relief->to, relief->size.stripe);
+    round.add(relief->to, relief->size);
+    chosen.push_back({file, std::move(relief->map), relief->to, relief->size});
   }
   now.state.objects += chosen.size();
   now.gave = now.gave || !chosen.empty();
@@ -180,10 +185,10 @@ Result<Mover::Plan> Mover::plan(double within) const {
         if (!relief) continue;
         gave = true;
         planned.insert(object.fileid);
-        balance.move(*from, relief->to, relief->bytes);
+        balance.move(*from, relief->to, relief->size.stripe);
         PlannedMoves& moves = plan.moves[{*from, relief->to}];
         ++moves.objects;
-        moves.bytes += relief->bytes;
+        moves.bytes += relief->size.stripe;
       }
     }
     plan.whole = seen < kMostPlanned;

@@ -119,6 +119,24 @@ TEST_CASE("the next byte a server holds is the first that is its own") {
   }
 }
 
+TEST_CASE("what a server holds below an end is counted, up to the largest file") {
+  CHECK(rc::check([] {
+    const Striping striping = *any_striping();
+    const auto size = *rc::gen::inRange<std::uint64_t>(0, 8192);
+    std::vector<std::uint64_t> held(striping.count(), 0);
+    for (std::uint64_t at = 0; at < size; ++at) ++held[striping.server_of(at)];
+    for (std::uint32_t server = 0; server < striping.count(); ++server) {
+      RC_ASSERT(striping.held_below(server, size) == held[server]);
+    }
+  }));
+  const Striping wide = Striping::make(UINT32_MAX & ~63U, 256).value();
+  std::uint64_t total = 0;
+  for (std::uint32_t server = 0; server < 256; ++server) {
+    total += wide.held_below(server, kMaxFileSize);
+  }
+  CHECK(total == kMaxFileSize);
+}
+
 TEST_CASE("object ends hold at the largest file") {
   const Striping striping = Striping::make(1 << 20, 4, 1).value();
   std::uint64_t greatest = 0;

@@ -107,6 +107,55 @@ TEST_CASE_METHOD(RebalanceTest, "holes of files are not counted") {
   CHECK(mover->moved() == state.objects);
 }
 
+TEST_CASE_METHOD(RebalanceTest, "of striped files what the giver has of them counts") {
+  for (const std::uint32_t id : {4U, 5U, 6U}) known.erase(id);
+  for (auto& [id, server] : known) server.candidate.capacity_bytes = 100 * kMi;
+  limits.reserve_bytes = 0;
+  known[1].candidate.free_bytes = 40 * kMi;
+  known[2].candidate.free_bytes = 95 * kMi;
+  known[3].candidate.free_bytes = 100 * kMi;
+  SECTION("all of a file that is no longer than a unit") {
+    for (int i = 0; i < 50; ++i) sized("f" + std::to_string(i), {1, 2}, kMi);
+    make();
+    const auto plan = mover->plan(0.05);
+    REQUIRE(plan);
+    CHECK(plan->moves.at({1, 3}).objects == 30);
+    CHECK(plan->moves.at({1, 3}).bytes == 30 * kMi);
+    REQUIRE(mover->begin_rebalance(0.05));
+    run();
+    CHECK(mover->rebalance().bytes == 30 * kMi);
+    CHECK(objects_at(1) == 20);
+    CHECK(objects_at(3) == 30);
+  }
+  SECTION("nothing of one that the other server has") {
+    for (int i = 0; i < 50; ++i) sized("f" + std::to_string(i), {2, 1}, kMi);
+    make();
+    REQUIRE(mover->begin_rebalance(0.05));
+    run();
+    CHECK(mover->rebalance().objects == 0);
+    CHECK(objects_at(3) == 0);
+  }
+  CHECK_FALSE(mover->rebalance().running);
+  check_clean();
+}
+
+TEST_CASE_METHOD(RebalanceTest, "a large file is not moved directly for the little it has there") {
+  for (int i = 0; i < 200; ++i) sized("f" + std::to_string(i), {2, 1}, kMi + (20 << 10));
+  for (auto& [id, server] : known) {
+    server.candidate.capacity_bytes = 10 * kMi;
+    server.candidate.free_bytes = (id == 1 ? 5 : 9) * kMi;
+  }
+  limits.reserve_bytes = 0;
+  unused = true;
+  make();
+  REQUIRE(mover->begin_rebalance(0.05));
+  run();
+  CHECK(mover->moved() > 0);
+  CHECK(mover->rebalance().bytes == mover->moved() * (20 << 10));
+  const MutexLock lock(mutex_of_copies);
+  CHECK(copies.empty());
+}
+
 TEST_CASE_METHOD(RebalanceTest, "what a drain brings to the emptier one takes room there") {
   for (const std::uint32_t id : {4U, 5U, 6U}) known.erase(id);
   for (int i = 0; i < 10; ++i) sized("f" + std::to_string(i), {1}, 20 * kMi);
