@@ -157,6 +157,15 @@ Result<FlexLayout> decode_flex_layout(std::span<const std::byte> body) {
   return layout;
 }
 
+FlexDevice flex_device(const DeviceMember& server, const std::optional<NetAddress>& client) {
+  FlexDevice device;
+  for (const DeviceAddress& one : addresses_for(server, client)) {
+    const auto known = std::ranges::find(device.addresses, one.address, &DeviceAddress::address);
+    if (known == device.addresses.end()) device.addresses.push_back(one);
+  }
+  return device;
+}
+
 Result<> encode(xdr::Encoder& out, const FlexDevice& device) {
   if (auto valid = validate(device); !valid) return valid;
   out.u32(static_cast<std::uint32_t>(device.addresses.size()));

@@ -88,6 +88,11 @@ struct FlexDevice {
   friend bool operator==(const FlexDevice&, const FlexDevice&) = default;
 };
 
+// What a client is told of it; no addresses: it has no way there. An address and port that was
+// configured twice, by two names perhaps, is told once.
+[[nodiscard]] FlexDevice flex_device(const DeviceMember& server,
+                                     const std::optional<NetAddress>& client);
+
 // kInvalid: no or too many addresses, a version a client does not speak, a size of 0, two
 // transports on one address and port (a client's comparison ignores the transport).
 [[nodiscard]] Result<> encode(xdr::Encoder& out, const FlexDevice& device);

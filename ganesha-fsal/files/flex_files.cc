@@ -5,19 +5,9 @@
 #include "ganesha-fsal/files/flex_grant.h"
 #include "ganesha-fsal/files/ways.h"
 #include "layout/files_layout.h"
+#include "layout/flex_layout.h"
 
 namespace weft::mds {
-namespace {
-
-layout::FlexDevice flex_device(const layout::DeviceMember& server,
-                               const std::optional<layout::NetAddress>& client) {
-  const auto addresses = layout::addresses_for(server, client);
-  layout::FlexDevice device;
-  device.addresses.assign(addresses.begin(), addresses.end());
-  return device;
-}
-
-}  // namespace
 
 Result<FileData::Granted> FileData::make_flex_layout(const LayoutRequest& request,
                                                      const Mirrors::View& view,
@@ -96,7 +86,8 @@ Result<std::vector<std::byte>> FileData::device_body(
     return body.take();
   }
   if (device->members.size() != 1) return fail(Errc::kNotFound, "no device of this type");
-  if (auto encoded = layout::encode(body, flex_device(device->members.front(), client)); !encoded) {
+  if (auto encoded = layout::encode(body, layout::flex_device(device->members.front(), client));
+      !encoded) {
     return pass(encoded);
   }
   return body.take();

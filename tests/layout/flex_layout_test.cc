@@ -252,3 +252,20 @@ TEST_CASE("efficiency: each mirror is first for its part of the clients, others 
   CHECK(efficiencies(none, 1).size() == 2);
   CHECK(efficiencies({}, 1).empty());
 }
+
+TEST_CASE("clients are told an address that is configured twice once, and so of the device") {
+  const NetAddress first = make_address("192.0.2.1", 2051).value();
+  const NetAddress second = make_address("192.0.2.2", 2051).value();
+  DeviceMember member{.ds_id = 1, .address_generation = 1, .addresses = {first, second, first}};
+  const FlexDevice told = flex_device(member, std::nullopt);
+  CHECK(told.addresses == std::vector<DeviceAddress>{first, second});
+  xdr::Encoder body;
+  REQUIRE(encode(body, told));
+  CHECK(decode_flex_device(body.bytes()) == told);
+
+  member.networks = {
+      {.name = "n", .addresses = {second, second}, .clients = {parse_range("10.0.0.0/8").value()}}};
+  CHECK(flex_device(member, make_address("10.1.1.1", 0).value()).addresses ==
+        std::vector<DeviceAddress>{second});
+  CHECK(flex_device(member, make_address("203.0.113.1", 0).value()).addresses.empty());
+}
