@@ -8,6 +8,16 @@
 namespace weft::mds {
 namespace {
 
+// Those that it has told, whichever of its networks a client is in, by TCP or RDMA.
+std::set<layout::NetAddress> addresses_of(const ServerRecord& record) {
+  std::set<layout::NetAddress> all;
+  for (const auto& one : clients_addresses(record)) all.insert(one.address);
+  for (const layout::ClientNetwork& network : record.networks) {
+    for (const auto& one : network.addresses) all.insert(one.address);
+  }
+  return all;
+}
+
 // "1, 2".
 std::string listed(const std::set<std::uint32_t>& ids) {
   std::string text;
@@ -23,7 +33,7 @@ std::vector<std::string> namesakes(std::span<const ServerView> servers) {
   for (const ServerView& server : servers) {
     if (!server.connected) continue;
     names[server.record.name].insert(server.record.id);
-    for (const layout::NetAddress& address : server.record.addresses) {
+    for (const layout::NetAddress& address : addresses_of(server.record)) {
       addresses[address].insert(server.record.id);
     }
   }
@@ -32,7 +42,8 @@ std::vector<std::string> namesakes(std::span<const ServerView> servers) {
     if (ids.size() < 2) continue;
     found.push_back(
         fmt::format("Data servers {} say that they are at {}: clients reach only one of them. "
-                    "Change server.listen or server.advertise (weft-ds.toml(5)).",
+                    "Change server.listen, server.advertise or network.addresses "
+                    "(weft-ds.toml(5)).",
                     listed(ids), layout::to_string(address)));
   }
   for (const auto& [name, ids] : names) {

@@ -31,12 +31,37 @@ TEST_CASE("of those that cannot it is said which, and what is to be changed", "[
   CHECK(namesakes(servers) ==
         std::vector<std::string>{
             "Data servers 1, 2 say that they are at 192.0.2.1:2051: clients reach only one of "
-            "them. Change server.listen or server.advertise (weft-ds.toml(5)).",
+            "them. Change server.listen, server.advertise or network.addresses (weft-ds.toml(5)).",
             "Data servers 1, 2, 5 are all called a: change server.name (weft-ds.toml(5))."});
   // A new one where one is that is gone.
   servers[0].connected = false;
   servers[2].connected = false;
   CHECK(namesakes(servers).empty());
+}
+
+TEST_CASE("addresses of networks and of RDMA are told apart, too", "[cluster]") {
+  std::vector<ServerView> servers{server(1, "a", {"192.0.2.1:2051"}),
+                                  server(2, "b", {"192.0.2.2:2051"})};
+  const layout::NetAddress one = layout::parse_address("198.51.100.1:2051").value();
+  SECTION("a network that was copied") {
+    for (ServerView& view : servers) view.record.networks = {{"storage", {{one}}, {}}};
+  }
+  SECTION("an address for RDMA") {
+    for (ServerView& view : servers) view.record.rdma = {one};
+  }
+  SECTION("one of each") {
+    servers[0].record.networks = {{"storage", {{one}}, {}}};
+    servers[1].record.rdma = {one};
+  }
+  REQUIRE(namesakes(servers).size() == 1);
+  CHECK(namesakes(servers)[0].contains("1, 2 say that they are at 198.51.100.1:2051"));
+}
+
+TEST_CASE("one data server may name an address for several networks", "[cluster]") {
+  ServerView view = server(1, "a", {"192.0.2.1:2051"});
+  view.record.networks = {{"storage", {{view.record.addresses[0]}}, {}},
+                          {"office", {{view.record.addresses[0]}}, {}}};
+  CHECK(namesakes(std::vector{view}).empty());
 }
 
 }  // namespace
