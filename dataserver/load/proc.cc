@@ -118,10 +118,10 @@ Result<std::uint64_t> parse_memory_available(std::string_view text) {
   return *kib * 1024;
 }
 
-Result<ByteTotals> parse_net_dev(std::string_view text) {
+Result<std::vector<Interface>> parse_net_dev(std::string_view text) {
   static_cast<void>(take_line(text));  // two lines of headings
   static_cast<void>(take_line(text));
-  ByteTotals sum;
+  std::vector<Interface> interfaces;
   while (!text.empty()) {
     std::string_view line = take_line(text);
     const std::size_t colon = line.find(':');
@@ -132,10 +132,9 @@ Result<ByteTotals> parse_net_dev(std::string_view text) {
     std::array<std::uint64_t, 9> counts{};  // eight of what was received, then bytes sent
     if (!take_numbers(line, counts)) return malformed("a line of /proc/net/dev");
     if (name == "lo") continue;
-    sum.in += counts[0];
-    sum.out += counts[8];
+    interfaces.push_back({std::string(name), {counts[0], counts[8]}});
   }
-  return sum;
+  return interfaces;
 }
 
 Result<ByteTotals> parse_diskstats(std::string_view text, DeviceNumber device) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +37,12 @@ struct ByteTotals {
   friend bool operator==(const ByteTotals&, const ByteTotals&) = default;
 };
 
+struct Interface {
+  std::string name;
+  ByteTotals bytes;
+  friend bool operator==(const Interface&, const Interface&) = default;
+};
+
 struct ThreadStat {
   bool runnable = false;
   std::uint64_t ticks = 0;  // user and system, of the whole process in /proc/self/stat
@@ -51,7 +58,7 @@ struct DeviceNumber {
 // /proc/meminfo: MemAvailable in bytes.
 [[nodiscard]] Result<std::uint64_t> parse_memory_available(std::string_view text);
 // /proc/self/net/dev: all interfaces but the loopback.
-[[nodiscard]] Result<ByteTotals> parse_net_dev(std::string_view text);
+[[nodiscard]] Result<std::vector<Interface>> parse_net_dev(std::string_view text);
 // /proc/diskstats: one device, a partition or a whole disk.
 [[nodiscard]] Result<ByteTotals> parse_diskstats(std::string_view text, DeviceNumber device);
 // The same: operations that wait or are under way at it.

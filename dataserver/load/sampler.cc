@@ -83,6 +83,12 @@ std::uint32_t mean_queue(std::uint64_t before_ms, std::uint64_t now_ms, double s
   return static_cast<std::uint32_t>(std::min((ms_a_second + 500) / 1000, kMost));
 }
 
+// A bond, a VLAN, a bridge: what passes is counted at the interfaces beneath it, too.
+bool is_over_others(KernelFiles& files, const std::string& interface) {
+  return std::ranges::any_of(files.list("/sys/class/net/" + interface + "/"),
+                             [](const std::string& name) { return name.starts_with("lower_"); });
+}
+
 layout::DeviceLoad resource(std::uint64_t configured, LearntMaximum& learnt, std::uint64_t used,
                             std::uint32_t streams, Nanoseconds span) {
   learnt.observe(used, span);
@@ -186,7 +192,14 @@ SystemLoad::DiskTotals SystemLoad::disk() {
 
 ByteTotals SystemLoad::net(const OwnWork& own) {
   if (scope_ == Scope::kProcess) return own.network;
-  return or_idle(parsed(files_.read("/proc/self/net/dev"), parse_net_dev), {});
+  ByteTotals sum;
+  const auto interfaces = parsed(files_.read("/proc/self/net/dev"), parse_net_dev);
+  for (const Interface& one : or_idle(interfaces, {})) {
+    if (is_over_others(files_, one.name)) continue;
+    sum.in += one.bytes.in;
+    sum.out += one.bytes.out;
+  }
+  return sum;
 }
 
 std::uint64_t SystemLoad::machine_memory() {

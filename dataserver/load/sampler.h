@@ -3,7 +3,8 @@
 // What is looked at is configured (LoadOptions::counters):
 //
 //   "machine"   the whole machine: each CPU, its run queue, MemAvailable, the device the store is
-//               on, all network interfaces but the loopback (of this network namespace)
+//               on, all network interfaces (of this network namespace) but the loopback and those
+//               that have others beneath them
 //   "process"   this process: its CPU time over all CPUs, its runnable threads, the bytes it read
 //               and wrote at disks, what its clients sent and got; memory is the machine's
 //   a folder    a cgroup (version 2): cpu.stat against cpu.max, cgroup.threads, memory.current and

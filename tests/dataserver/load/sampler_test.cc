@@ -59,6 +59,27 @@ struct Rig {
   SystemLoad load;
 };
 
+TEST_CASE("what passes a bond and a VLAN over it is counted once") {
+  Rig rig({.net_max = 2'000'000});
+  const auto network = [&rig](std::uint64_t first, std::uint64_t second) {
+    const auto line = [](const std::string& name, std::uint64_t bytes) {
+      return name + ": " + std::to_string(bytes) + " 0 0 0 0 0 0 0 0 0\n";
+    };
+    rig.files.texts["/proc/self/net/dev"] = "-\n-\n" + line("lo", 5) + line("eth0", first) +
+                                            line("eth1", second) + line("bond0", first + second) +
+                                            line("bond0.10", first + second);
+  };
+  for (const char* const link : {"bond0/lower_eth0", "bond0/lower_eth1", "bond0.10/lower_bond0",
+                                 "bond0/upper_bond0.10", "eth0/upper_bond0", "eth1/upper_bond0"}) {
+    rig.files.texts[std::string("/sys/class/net/") + link] = "";
+  }
+  network(0, 0);
+  static_cast<void>(rig.sample());
+  rig.clock.advance(1s);
+  network(300'000, 500'000);
+  CHECK(rig.sample().network.used == 800'000);
+}
+
 TEST_CASE("a machine: each CPU, its run queue, memory, disk and network") {
   Rig rig({.disk_max = 1'000'000, .net_max = 2'000'000});
   rig.files.stat(100, 0, 1000, 1);
