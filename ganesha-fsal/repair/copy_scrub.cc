@@ -83,9 +83,11 @@ Result<bool> CopyScrub::scrub_stripe(std::size_t stripe) {
     if (!has) return pass(has);
     finding.majority = *has;
   }
+  // Where the chosen data server has no current copy nothing is changed.
+  const bool only_tell = how_.only_tell || (how_.from != 0 && !chosen);
   for (ScrubFinding& finding : differ) {
     // Of two copies nothing says which is the damaged one.
-    if (!how_.only_tell && (finding.majority || chosen)) {
+    if (!only_tell && (finding.majority || chosen)) {
       auto mended = mend(stripe, finding);
       if (!mended) return pass(mended);
     }

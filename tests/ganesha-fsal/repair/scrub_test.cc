@@ -89,6 +89,28 @@ TEST_CASE_METHOD(ScrubTest, "an administrator is believed against two others") {
   CHECK(held == std::map<std::uint32_t, int>{{1, 9}, {2, 9}, {3, 9}});
 }
 
+TEST_CASE_METHOD(ScrubTest, "what the administrator's data server has nothing of is not changed") {
+  const FileId f = file(kRootFileId, "f");
+  REQUIRE(names->ensure_layout(f, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+    layout::LayoutMap made;
+    made.stripe_unit = 1 << 20;
+    for (const std::uint32_t ds_id : {1U, 3U, 5U}) {
+      made.copies.push_back({layout::CopyState::kCurrent, 0, {ds_id, ds_id + 1}, {}});
+    }
+    return made;
+  }));
+  held[3] = 5;
+  held[6] = 9;
+  const auto outcome = repairer->scrub(f, {.from = 1});
+  REQUIRE(outcome);
+  REQUIRE(outcome->findings.size() == 2);
+  CHECK(outcome->findings[0].mended);
+  CHECK_FALSE(outcome->findings[1].mended);  // two are equal, and it is told
+  CHECK(outcome->findings[1].ds_id == 6);
+  CHECK(held[3] == 0);
+  CHECK(held[6] == 9);
+}
+
 TEST_CASE_METHOD(ScrubTest, "of three copies two that are equal are right") {
   const FileId f = tripled("f");
   SECTION("also against the leader's") {
