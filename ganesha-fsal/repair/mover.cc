@@ -69,8 +69,7 @@ const Mover::Server* Mover::Round::find(std::uint32_t ds_id) const {
   return at == servers.end() ? nullptr : &*at;
 }
 
-Mover::Round::Round(std::vector<Server> all, std::set<std::uint32_t> taken_back)
-    : servers(std::move(all)), given_up(std::move(taken_back)) {
+Mover::Round::Round(std::vector<Server> all) : servers(std::move(all)) {
   for (const Server& server : servers) candidates.push_back(server.candidate);
 }
 
@@ -179,15 +178,24 @@ void Mover::count_filling(Round& round) {
   });
 }
 
-bool Mover::turn() {
+void Mover::note_given_up() {
   std::set<std::uint32_t> given_up;
   {
     const MutexLock lock(mutex_);
     given_up.swap(given_up_);
   }
-  Round round(parts_.servers(), std::move(given_up));
+  for (auto& [file, known] : moves_) {
+    if (known.move.stage == MoveStage::kFilling && given_up.contains(known.move.from)) {
+      known.given_up = true;
+    }
+  }
+}
+
+bool Mover::turn() {
+  Round round(parts_.servers());
   moved_directly_ = false;
   learn_moves();
+  note_given_up();
   Steps steps = due();
   count_filling(round);
   const auto leaving = sources(round.servers);

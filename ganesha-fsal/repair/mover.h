@@ -230,12 +230,11 @@ class Mover {
   };
   // What one round goes by.
   struct Round {
-    Round(std::vector<Server> all, std::set<std::uint32_t> taken_back);
+    explicit Round(std::vector<Server> all);
     std::vector<Server> servers;
     std::vector<layout::Candidate> candidates;
     std::map<std::uint32_t, Amount> filling;  // by successor
     Amount under_way;
-    std::set<std::uint32_t> given_up;
 
     [[nodiscard]] const Server* find(std::uint32_t ds_id) const;
     [[nodiscard]] std::size_t moves_to(std::uint32_t ds_id) const;
@@ -249,6 +248,7 @@ class Mover {
     Move move;
     Size size;
     std::optional<Clock::time_point> fenced;  // the object that left
+    bool given_up = false;                    // it is not to leave any more
   };
   // What is due of the moves that are known, taken beside what begins in the same round.
   struct Steps {
@@ -290,6 +290,8 @@ class Mover {
   [[nodiscard]] bool is_stopping() const;
   // What an earlier run has begun, as far as there is room for it.
   void learn_moves();
+  // Of those that are being filled.
+  void note_given_up();
   // What successors are to get yet.
   void count_filling(Round& round);
   [[nodiscard]] bool full(const Round& round) const;

@@ -165,7 +165,7 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
 }
 
 Result<Mover::Plan> Mover::plan(double within) const {
-  const Round round(parts_.servers(), {});
+  const Round round(parts_.servers());
   layout::Balance balance(round.candidates, within);
   Plan plan{.spread_before = balance.spread()};
   std::size_t seen = 0;

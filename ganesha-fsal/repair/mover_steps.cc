@@ -101,7 +101,7 @@ Result<bool> Mover::fill_or_finish(const Known& known, const Round& round) {
   const Server* const to = round.find(move.to);
   const bool lost = to == nullptr || to->reach == Reach::kGone;
   const bool current = is_current(**map, move.to);
-  const bool given_up = lost || to->duty != Duty::kServing || round.given_up.contains(move.from);
+  const bool given_up = lost || to->duty != Duty::kServing || known.given_up;
   if (lost || (!current && (given_up || !has_source(**map, move.to, round)))) {
     auto cancelled = cancel(move, to);
     if (!cancelled) return pass(cancelled);

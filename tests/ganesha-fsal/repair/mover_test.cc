@@ -146,6 +146,33 @@ TEST_CASE_METHOD(MoverTest, "what is not to be drained after all stays") {
   check_clean();
 }
 
+TEST_CASE_METHOD(MoverTest, "what is not to be drained stays, also when a fence takes long") {
+  const FileId f = mirrored("f");
+  drain(1);
+  make();
+  mover->turn();
+  known[1].duty = Duty::kServing;
+  known[1].candidate.state = layout::ServerState::kUp;
+  mover->give_up(1);
+  exclusion_waits = true;
+  for (int i = 0; i < 3; ++i) mover->turn();
+  REQUIRE(names->move_of(f)->has_value());
+  exclusion_waits = false;
+  for (int i = 0; i < 5; ++i) {
+    mover->turn();
+    mend_all();
+    remove_queued();
+  }
+  CHECK(layout::seat_of(**names->layout(f), 1));
+  CHECK_FALSE(names->move_of(f)->has_value());
+  CHECK(current_copies(f, 0) == 2);
+  SECTION("and is moved when it is drained once more") {
+    drain(1);
+    CHECK(empties(1));
+  }
+  check_clean();
+}
+
 TEST_CASE_METHOD(MoverTest, "of one that is gone for good the copies are made anew") {
   std::vector<FileId> files;
   for (int i = 0; i < 40; ++i) files.push_back(mirrored("f" + std::to_string(i)));
