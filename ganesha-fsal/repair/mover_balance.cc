@@ -147,14 +147,16 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     round.add(relief->to, relief->size);
     chosen.push_back({file, std::move(relief->map), relief->to, relief->size});
   }
-  now.state.objects += chosen.size();
-  now.gave = now.gave || !chosen.empty();
+  std::size_t given = chosen.size();
+  now.state.objects += given;
   for (const Chosen& one : chosen) now.state.bytes += one.size.stripe;
   for (const Chosen& one : begin_all(std::move(chosen), from, round)) {
     now.balance.move(one.to, from, one.size.stripe);
     --now.state.objects;
     now.state.bytes -= one.size.stripe;
+    if (!one.begun) --given;  // else it begins as any file the next time
   }
+  now.gave = now.gave || given > 0;
   now.state.spread = now.balance.spread();
   if (!whole) return;
   if (page->size() == parts_.limits.page) return;

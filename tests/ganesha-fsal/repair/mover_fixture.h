@@ -32,7 +32,10 @@ class MoverTest : public RepairTest {
         .servers = [this] { return servers_now(); },
         .lapse = [this](std::uint32_t) { return lapsed; },
         .begin = [this](FileId file, std::uint32_t from,
-                        std::uint32_t to) { return names->begin_move(file, from, to); },
+                        std::uint32_t to) -> Result<layout::LayoutMap> {
+          if (immovable) return fail(Errc::kBusy, "it is to be cut first");
+          return names->begin_move(file, from, to);
+        },
         .hold_unused = [this](FileId, const layout::LayoutMap&) -> Result<std::shared_ptr<void>> {
           if (!unused) return fail(Errc::kBusy, "used");
           ++held;
@@ -153,6 +156,7 @@ class MoverTest : public RepairTest {
   bool lapsed = true;
   bool fences_answered = true;
   bool exclusion_waits = false;
+  bool immovable = false;  // every file
   std::chrono::milliseconds exclusion_takes{0};
   std::atomic<int> exclusions = 0;
   std::atomic<int> excluding = 0;  // now

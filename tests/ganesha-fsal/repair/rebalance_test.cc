@@ -212,3 +212,16 @@ TEST_CASE_METHOD(RebalanceTest, "it ends when nothing can go, and when it is tol
   CHECK(mover->moved() == 2);  // what had begun is finished
   check_clean();
 }
+
+TEST_CASE_METHOD(RebalanceTest, "it ends when all that it begins fails") {
+  for (int i = 0; i < 40; ++i) sized("f" + std::to_string(i), {1}, 20 * kMi);
+  use(1, 900);
+  for (std::uint32_t id = 2; id <= 6; ++id) use(id, 100);
+  immovable = true;
+  make();
+  REQUIRE(mover->begin_rebalance(0.05));
+  run(20);
+  CHECK_FALSE(mover->rebalance().running);
+  CHECK(mover->rebalance().objects == 0);
+  CHECK(mover->moved() == 0);
+}
