@@ -15,6 +15,7 @@ using rpc::nfs4::Status;
 
 // Never destroyed: threads may log while the process ends.
 LogLimit& error_log = *new LogLimit;
+LogLimit& stays_log = *new LogLimit;
 
 bool is_no_fault(Status status) {
   switch (status) {
@@ -49,13 +50,17 @@ FlexReports::OfFile& FlexReports::of(FileId file) {
 
 void FlexReports::errors(FileId file, ClientId client, std::uint64_t offset,
                          std::span<const layout::DeviceError> errors) {
-  for (const layout::DeviceError& one : errors) error(file, client, offset, one);
+  std::set<std::uint32_t> unwritten;
+  for (const layout::DeviceError& one : errors) error(file, client, offset, one, unwritten);
+  writes_failed(file, client, unwritten);
 }
 
 void FlexReports::returned(FileId file, ClientId client, const layout::FlexReturn& report) {
-  for (const layout::FlexIoError& one : report.errors) {
-    errors(file, client, one.offset, one.errors);
+  std::set<std::uint32_t> unwritten;
+  for (const layout::FlexIoError& io : report.errors) {
+    for (const layout::DeviceError& one : io.errors) error(file, client, io.offset, one, unwritten);
   }
+  writes_failed(file, client, unwritten);
   for (const layout::FlexStats& one : report.stats) {
     stats(file, client, one.device, {one.reads, one.read_bytes, one.writes, one.write_bytes, 0});
   }
@@ -83,7 +88,7 @@ void FlexReports::stats(FileId file, ClientId client, const layout::DeviceIdByte
 }
 
 void FlexReports::error(FileId file, ClientId client, std::uint64_t offset,
-                        const layout::DeviceError& error) {
+                        const layout::DeviceError& error, std::set<std::uint32_t>& unwritten) {
   const std::uint32_t ds_id = parts_.ds_of(error.device);
   error_log.warn("layout error file={:x} client={:x} ds={} op={} status={} offset={}", file, client,
                  ds_id, error.op, error.status, offset);
@@ -100,16 +105,21 @@ void FlexReports::error(FileId file, ClientId client, std::uint64_t offset,
   if (is_full(status)) return;
   switch (static_cast<Op>(error.op)) {
     case Op::OP_WRITE:
-    case Op::OP_COMMIT: return write_failed(file, client, ds_id);
+    case Op::OP_COMMIT: unwritten.insert(ds_id); return;
     case Op::OP_READ: return read_failed(file, ds_id, offset);
     default: return;
   }
 }
 
-void FlexReports::write_failed(FileId file, ClientId client, std::uint32_t ds_id) {
-  if (!parts_.may_write(file, client)) return;
+void FlexReports::writes_failed(FileId file, ClientId client,
+                                const std::set<std::uint32_t>& ds_ids) {
+  if (ds_ids.empty() || !parts_.may_write(file, client)) return;
+  for (const std::uint32_t ds_id : ds_ids) missed(file, ds_id);
+}
+
+void FlexReports::missed(FileId file, std::uint32_t ds_id) {
   if (const auto done = parts_.missed(file, ds_id); !done) {
-    spdlog::warn("copy stays file={:x} ds={} error=\"{}\"", file, ds_id, done.error().describe());
+    stays_log.warn("copy stays file={:x} ds={} error=\"{}\"", file, ds_id, done.error().describe());
   }
 }
 
@@ -162,9 +172,7 @@ void FlexReports::mend() {
   }
   for (const auto& [file, ds_id] : damaged) {
     spdlog::warn("copy cannot be read file={:x} ds={}", file, ds_id);
-    if (const auto done = parts_.missed(file, ds_id); !done) {
-      spdlog::warn("copy stays file={:x} ds={} error=\"{}\"", file, ds_id, done.error().describe());
-    }
+    missed(file, ds_id);
   }
 }
 

@@ -112,8 +112,12 @@ class FlexReports {
     std::set<Copy> damaged WEFT_GUARDED_BY(mutex);
   };
 
-  void error(FileId file, ClientId client, std::uint64_t offset, const layout::DeviceError& error);
-  void write_failed(FileId file, ClientId client, std::uint32_t ds_id);
+  // Whoever could not be written goes to `unwritten`.
+  void error(FileId file, ClientId client, std::uint64_t offset, const layout::DeviceError& error,
+             std::set<std::uint32_t>& unwritten);
+  // Once for all errors of a report: each may wait for a sync.
+  void writes_failed(FileId file, ClientId client, const std::set<std::uint32_t>& ds_ids);
+  void missed(FileId file, std::uint32_t ds_id);
   void read_failed(FileId file, std::uint32_t ds_id, std::uint64_t offset);
   OfFile& of(FileId file) WEFT_REQUIRES(mutex_);
 

@@ -175,13 +175,16 @@ Result<Namespace::Marked> Namespace::mark_stale(const StaleObject& missed,
     auto before = read(tree.transaction(), key, decode_stale);
     if (!before) return pass(before);
     StaleRecord record{out.object_generation, tree.now_ns(), 0, {}};
-    if (*before) record = std::move(**before);
-    ++record.ticket;
+    if (*before) record = **before;
     for (const DirtyExtent& extent : missed.dirty) add_dirty(record.dirty, extent);
+    const bool stale = out.copies[missed.copy].state_of(*place) == layout::CopyState::kStale;
+    // A job that begins later makes all of that equal, and one of before can clear nothing.
+    if (stale && *before && record.dirty == (*before)->dirty) return {};
+    ++record.ticket;
     auto put = tree.put_stale(missed.ds_id, missed.id, missed.copy, record);
     if (!put) return put;
+    if (stale) return {};
     layout::Copy& copy = out.copies[missed.copy];
-    if (copy.state_of(*place) == layout::CopyState::kStale) return {};
     if (led == Led::kYes && copy.state_of(*place) == layout::CopyState::kCurrent) {
       if (auto doubted = doubt_resyncing(tree, missed.id, out, *place); !doubted) return doubted;
     }

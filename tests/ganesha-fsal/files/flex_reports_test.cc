@@ -34,7 +34,7 @@ struct Rig {
                  .missed = [this](FileId file, std::uint32_t ds_id) -> Result<> {
                    CHECK(file == kFile);
                    missed.push_back(ds_id);
-                   return {};
+                   return outcome;
                  },
                  .look =
                      [this](FileId, std::uint32_t, std::uint64_t offset,
@@ -50,6 +50,7 @@ struct Rig {
   }
 
   std::vector<std::uint32_t> missed;
+  Result<> outcome;  // of having missed it
   std::vector<std::uint64_t> looked_at;
   std::vector<std::function<void(Result<>)>> looks;
   mds::Clock::time_point now{};
@@ -73,12 +74,30 @@ TEST_CASE("a copy that missed a write is marked before the report is answered") 
   CHECK(rig.reports.io_of(kFile).at(2).errors == 1);
 }
 
+TEST_CASE("what a report says of a data server many times is recorded once") {
+  Rig rig;
+  layout::FlexReturn report;
+  for (int i = 0; i < 128; ++i) {
+    report.errors.push_back({.errors = {16, {device(2), kNxio, kWrite}}});
+    report.errors.back().errors.back() = {device(3), kNxio, kCommit};
+  }
+  rig.reports.returned(kFile, kWriter, report);
+  CHECK(rig.missed == std::vector<std::uint32_t>{2, 3});
+  CHECK(rig.reports.io_of(kFile).at(2).errors == 128 * 15);
+  rig.reports.errors(kFile, kWriter, 0, report.errors.front().errors);
+  CHECK(rig.missed == std::vector<std::uint32_t>{2, 3, 2, 3});
+}
+
 TEST_CASE("reports fill no log") {
   rpc::test::LogLines log;
   Rig rig;
   for (int i = 0; i < 300; ++i) rig.report(kReader, 2, kRead, kNxio);
   CHECK(log.take().size() <= LogLimit::kAtOnce + 10);  // a few a second
   CHECK(rig.reports.io_of(kFile).at(2).errors == 300);
+  rig.outcome = fail(Errc::kLayoutTryLater, "it has the only copy");
+  for (int i = 0; i < 300; ++i) rig.report(kWriter, 2, kWrite, kNxio);
+  CHECK(rig.missed.size() == 300);
+  CHECK(log.take().size() <= LogLimit::kAtOnce + 20);
 }
 
 TEST_CASE("who holds no layout for writing cannot have a copy marked") {

@@ -192,6 +192,20 @@ TEST_CASE_METHOD(MirroredTest, "what a data server misses is durable with the co
   check_clean();
 }
 
+TEST_CASE_METHOD(MirroredTest, "what is known to be missed is not recorded once more") {
+  REQUIRE(names->mark_stale(missed(3, {{0, 2 * kMi}})));
+  const StaleObject known = only_stale(3);
+  const auto commits = store.commits();
+  const auto again = names->mark_stale(missed(3, {{5, kMi + 1}}));
+  REQUIRE(again);
+  CHECK_FALSE(again->fresh);
+  CHECK(store.commits() == commits);
+  CHECK(only_stale(3).ticket == known.ticket);
+  REQUIRE(names->mark_stale(missed(3, {{5, 2 * kMi + 1}})));
+  CHECK(only_stale(3).ticket > known.ticket);
+  check_clean();
+}
+
 TEST_CASE_METHOD(MirroredTest, "what is not current of a file in doubt lacks all of it") {
   REQUIRE(names->mark_stale(missed(3, {{0, 1}})));
   const auto resyncing = begun(3);
