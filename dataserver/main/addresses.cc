@@ -22,6 +22,15 @@ Result<layout::DeviceAddress> read_device_address(std::string_view text, ReadAdd
   return layout::DeviceAddress(*address, rdma ? layout::Transport::kRdma : layout::Transport::kTcp);
 }
 
+// A range of IPv4 addresses in the form of IPv6 (layout::unmapped()) as one of IPv4's, which is
+// what clients' addresses are compared as.
+layout::AddressRange unmapped(const layout::AddressRange& range) {
+  constexpr std::uint32_t kMappedBits = 96;  // that all of them begin with
+  const layout::NetAddress start = layout::unmapped(range.start);
+  if (start.v6 == range.start.v6 || range.bits < kMappedBits) return range;
+  return {start, range.bits - kMappedBits};
+}
+
 std::string network_text(const layout::ClientNetwork& network) {
   return fmt::format("{}: {} for {}", network.name, list_text(network.addresses),
                      list_text(network.clients));
@@ -97,7 +106,7 @@ TomlField ranges_field(std::string key, std::vector<layout::AddressRange>& into)
             for (const std::string& text : value.list) {
               auto range = layout::parse_range(text);
               if (!range) return pass(range);
-              into.push_back(*range);
+              into.push_back(unmapped(*range));
             }
             return {};
           },

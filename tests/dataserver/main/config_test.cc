@@ -491,6 +491,15 @@ TEST_CASE("networks of clients are tables of their own, as many as there are") {
         "office: 192.0.2.1:2051 for 192.0.2.0/24");
   CHECK(value->by_default.empty());
   CHECK(told(config, {true}).networks == config.networks);
+  // As clients' addresses are compared.
+  const auto clients = [](const std::string& range) {
+    const std::string text = "[[network]]\nclients = \"" + range + "\"\n";
+    return list_text(parse_config(text, "ds.toml").value().networks[0].clients);
+  };
+  CHECK(clients("::ffff:10.0.0.0/104") == "10.0.0.0/8");
+  CHECK(clients("::ffff:192.0.2.7") == "192.0.2.7/32");
+  CHECK(clients("::ffff:0:0/96") == "0.0.0.0/0");
+  CHECK(clients("::/0") == "::/0");
   // Without a device its addresses are not told.
   CHECK(list_text(told(config, {false}).networks[0].addresses) == "10.0.0.1:2051");
 }
