@@ -73,6 +73,10 @@ std::string short_count(std::uint64_t count) {
   return scaled(value, kUnits.at(unit));
 }
 
+std::string counted_objects(std::uint64_t count) {
+  return (count < kMostObjectsCounted ? "" : "at least ") + std::to_string(count) + " objects";
+}
+
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;

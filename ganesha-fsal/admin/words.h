@@ -20,6 +20,11 @@ namespace weft::mds {
 // In seven columns at most: "999,999", "1.23 M", "12.3 G".
 [[nodiscard]] std::string short_count(std::uint64_t count);
 
+// Of a data server's objects no more are counted while somebody waits.
+constexpr std::uint64_t kMostObjectsCounted = 100'000;
+// "12 objects", "at least 100000 objects".
+[[nodiscard]] std::string counted_objects(std::uint64_t count);
+
 // How many columns a UTF-8 text takes, counting each code point as one; what stands in names and
 // paths may be anything.
 [[nodiscard]] std::size_t columns(std::string_view text);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ganesha-fsal/admin/words.h"
 #include "ganesha-fsal/cluster/await.h"
 
 namespace weft::mds {
@@ -17,8 +18,6 @@ std::string title(const ServerView& view) {
 ServerName name_of(const ServerView& view) { return {view.record.id, view.record.name}; }
 
 namespace {
-
-constexpr std::size_t kMostCounted = 100'000;  // objects, for one who begins to drain
 
 MaintenanceReport about(std::string action, const ServerView& view) {
   MaintenanceReport report{.action = std::move(action)};
@@ -35,7 +34,7 @@ Result<> set_duty(MetadataServer& server, const ServerView& view, Duty duty) {
 }
 
 Result<std::size_t> objects_at(MetadataServer& server, std::uint32_t ds_id) {
-  auto objects = server.names().objects_of(ds_id, std::nullopt, kMostCounted);
+  auto objects = server.names().objects_of(ds_id, std::nullopt, kMostObjectsCounted);
   if (!objects) return pass(objects);
   return objects->size();
 }
@@ -66,12 +65,12 @@ Result<MaintenanceReport> remove(MetadataServer& server, const ServerView& view)
   if (!left) return pass(left);
   const bool gone = server.mirrors().reach(view.record.id) == Reach::kGone;
   if (!gone && (*left > 0 || view.record.duty == Duty::kServing)) {
-    return fail(Errc::kInvalid,
-                fmt::format("{} is here and {}: weft ds drain {}, and remove it when weft ds list "
-                            "says that it is drained",
-                            title(view),
-                            *left > 0 ? fmt::format("has {} objects", *left) : "gets new files",
-                            view.record.id));
+    return fail(
+        Errc::kInvalid,
+        fmt::format("{} is here and {}: weft ds drain {}, and remove it when weft ds list "
+                    "says that it is drained",
+                    title(view), *left > 0 ? "has " + counted_objects(*left) : "gets new files",
+                    view.record.id));
   }
   if (auto set = set_duty(server, view, Duty::kRemoving); !set) return pass(set);
   auto report = about(admin::Remove::kName, view);

@@ -72,9 +72,9 @@ Lines plan_lines(const mds::RebalancePlanReport& plan) {
 
 Lines removed_lines(const std::string& server, std::uint64_t left) {
   if (left == 0) return {server + " is removed"};
-  return {fmt::format("{} is gone. What it had, {} objects, is made anew at others from the copies "
+  return {fmt::format("{} is gone. What it had, {}, is made anew at others from the copies "
                       "that are left, and then it is removed. See weft ds list.",
-                      server, left),
+                      server, mds::counted_objects(left)),
           "If it comes back before that, its store may be used again after weft ds undrain."};
 }
 
@@ -83,7 +83,8 @@ Lines server_lines(const mds::MaintenanceReport& report) {
   const std::string server = report.server ? title(*report.server) : "data server";
   const std::uint64_t left = report.objects_left.value_or(0);
   if (report.action == "drain") {
-    return {fmt::format("{} is draining: {} objects to move. See weft ds list.", server, left)};
+    return {fmt::format("{} is draining: {} to move. See weft ds list.", server,
+                        mds::counted_objects(left))};
   }
   if (report.action == "undrain") {
     return {server + " serves again; what was moved stays where it is"};

@@ -1,5 +1,6 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include "ganesha-fsal/admin/words.h"
 #include "tools/weft/report.h"
 
 namespace weft::cli {
@@ -13,6 +14,7 @@ std::string text_of(std::string action, auto... change) {
 
 void at_a(mds::MaintenanceReport& report) { report.server = {3, "ds-a"}; }
 void left(mds::MaintenanceReport& report) { report.objects_left = 12; }
+void many_left(mds::MaintenanceReport& report) { report.objects_left = mds::kMostObjectsCounted; }
 void none_left(mds::MaintenanceReport& report) { report.objects_left = 0; }
 void ran(mds::MaintenanceReport& report) { report.was_running = true; }
 void idle(mds::MaintenanceReport& report) { report.was_running = false; }
@@ -23,6 +25,9 @@ void one_file(mds::MaintenanceReport& report) { report.fileid = 77; }
 TEST_CASE("people are told what is done with a data server", "[weft]") {
   CHECK(text_of("drain", at_a, left) ==
         "data server 3 (ds-a) is draining: 12 objects to move. See weft ds list.\n");
+  CHECK(text_of("drain", at_a, many_left)
+            .starts_with("data server 3 (ds-a) is draining: at least 100000 objects to move. "));
+  CHECK(text_of("remove", at_a, many_left).contains("What it had, at least 100000 objects, is "));
   CHECK(text_of("undrain", at_a) ==
         "data server 3 (ds-a) serves again; what was moved stays where it is\n");
   CHECK(text_of("remove", at_a, none_left) == "data server 3 (ds-a) is removed\n");
