@@ -193,7 +193,7 @@ constexpr GaneshaKey kNfs4Keys[] = {
     number("Max_Client_Ids", 0, kMost32),
     number("Max_Sessions", 0, kMost32),
     number("Max_Open_States_Per_Client", 0, kMost32),
-    number("Expired_Client_Threshold", 0, 256),
+    number("Expired_Client_Threshold", 0, 0),
     number("Max_Open_Files_For_Expired_Client", 0, kMost32),
     seconds("Max_Alive_Time_For_Expired_Client", 0, kMost64),
 };

@@ -371,20 +371,6 @@ def test_0082_who_was_there_before_a_restart_has_its_place(start):
     healthy(server)
 
 
-def test_0082_clients_whose_lease_has_ended_make_room(start):
-    server = start(lease_s=2, nfsv4="Max_Client_Ids = 2; Expired_Client_Threshold = 256;")
-    client, gone = Client(server.address), comes(server)
-    gone.vanish()
-
-    def another_comes():
-        client.compound()
-        return comes(server, owner=b"another")
-
-    until(another_comes, 20)
-    granted(client)
-    healthy(server)
-
-
 def test_0082_what_a_client_takes(server):
     """The figures of docs/sizing.md: 4 KB, and 32 KB for a session of 64 slots."""
     clients = [Client(server.address, slots=64) for _ in range(50)]
