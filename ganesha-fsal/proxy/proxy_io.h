@@ -68,7 +68,8 @@ class ProxyIo {
     // that is. Empty: as the registry says (Registry::reach()).
     std::function<bool(std::uint32_t ds_id)> is_gone;
     // Calls that wait for one data server: what eight Linux clients send at most. Bytes are bounded
-    // by the pool: all of it, and half of it for one data server.
+    // by the pool: all of it, and half of it for one data server. What is written leaves an eighth
+    // for answers.
     std::size_t max_calls = 512;
     bool rdma = false;  // data servers that have it, and are not on this machine, are reached so
     const weft::Clock& clock;

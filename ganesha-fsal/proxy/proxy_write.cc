@@ -4,6 +4,7 @@
 #include "ganesha-fsal/proxy/proxy_internal.h"
 #include "layout/layout_servers.h"
 #include "rpc/base/mutex.h"
+#include "rpc/base/standing.h"
 #include "rpc/control/mds_boot.h"
 #include "rpc/peer/keys.h"
 
@@ -64,8 +65,9 @@ Result<std::vector<ProxyIo::Impl::Leader>> ProxyIo::Impl::leaders_of(const File&
   return leaders;
 }
 
+// Answers are received into the same memory, and nothing else ends what a write holds.
 Result<Buffer> ProxyIo::Impl::copied(Pieces pieces, std::uint64_t from, std::size_t size) {
-  auto buffer = pool_.allocate(size);
+  auto buffer = allocate(pool_, PoolShare::kReplies, size);
   if (!buffer) return buffer;
   std::size_t got = 0;
   for (std::span<const std::byte> piece : pieces) {

@@ -47,6 +47,9 @@ struct ProxyFixture {
       file.map.reads = layout::ReadPolicy::kAllCopies;
       file.leads.assign(stripes, 0);
     }
+    proxy = std::make_unique<ProxyIo>(config(call_timeout), *registry, pool);
+  }
+  ProxyIo::Config config(std::chrono::milliseconds call_timeout) {
     ProxyIo::Config config{.clock = system_clock(), .random = system_random()};
     config.owner = "test-mds";
     config.keys = std::make_shared<rpc::peer::Keyring>(kNfsClusterKey);
@@ -57,7 +60,7 @@ struct ProxyFixture {
       const std::lock_guard lock(gone_mutex);
       return gone.contains(id);
     };
-    proxy = std::make_unique<ProxyIo>(config, *registry, pool);
+    return config;
   }
   ~ProxyFixture() {
     proxy.reset();

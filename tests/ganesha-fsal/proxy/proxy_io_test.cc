@@ -67,6 +67,46 @@ TEST_CASE("a data server that knows less of the size than we do is no loss") {
   CHECK(f.bytes(0, 3 * kUnit).size() == 3 * kUnit);
 }
 
+TEST_CASE("writes leave memory for the answers that end them") {
+  ProxyFixture f(1);
+  BufferPool small(1U << 20);
+  ProxyIo proxy(f.config(20s), *f.registry, small);
+  const std::vector<std::byte> byte(1);
+  const std::span<const std::byte> data(byte);
+  std::mutex mutex;
+  std::size_t well = 0;
+  std::vector<Errc> failed;
+  const auto write = [&](std::uint64_t at) {
+    proxy.write(f.file, at, {&data, 1}, ProxyIo::Stability::kUnstable,
+                [&](const Result<ProxyIo::WriteResult>& result, const Failures&) {
+                  const std::lock_guard lock(mutex);
+                  if (result) return void(++well);
+                  failed.push_back(result.error().code);
+                });
+  };
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return well + failed.size();
+  };
+  const auto await_count = [&](std::size_t wanted) {
+    const auto until = std::chrono::steady_clock::now() + 8s;
+    while (count() < wanted && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(10ms);
+    }
+    return count() == wanted;
+  };
+  write(0);
+  REQUIRE(await_count(1));
+  f.set_silent(1, true);
+  std::size_t begun = 1;
+  while (count() == 1 && begun < 500) write(begun++);
+  REQUIRE(count() == 2);  // one was refused
+  f.servers[0]->let_go(Status::NFS4ERR_DELAY);
+  CHECK(await_count(begun));
+  const std::lock_guard lock(mutex);
+  CHECK(failed == std::vector{Errc::kBusy});
+}
+
 TEST_CASE("short reads are continued, delays waited out") {
   ProxyFixture f(2);
   const auto data = pattern(3 * kUnit, 5);
