@@ -193,10 +193,23 @@ Mirrors::Steps Mirrors::next_steps(FileId file, Place place, std::uint32_t ds_id
   if (out.holds) return steps;
   steps.fence_others = out.led && out.others.take(now);
   if (!dead && now >= out.since + doubt) {
-    steps.recall = !std::exchange(out.recalled, true);
+    steps.recall = !out.recalled;
   }
   steps.now.recalled = out.recalled;
   return steps;
+}
+
+// Only now: who sees that they are recalled finds them recalled. Whoever recalls them beside this
+// asks nobody again.
+bool Mirrors::recall_named(FileId file, std::uint32_t ds_id, std::uint64_t number,
+                           std::optional<Access> only) {
+  parts_.layouts.recall(file, "a data server of it is left out",
+                        {.only = only, .others_wait = false});
+  const FileTable::Changing record(parts_.files, file);
+  const auto out = record->mirrors.excluded.find(ds_id);
+  if (out == record->mirrors.excluded.end() || out->second.number != number) return false;
+  out->second.recalled = true;
+  return true;
 }
 
 bool Mirrors::take_own_fence(FileId file, std::uint32_t ds_id, std::uint64_t number) {
@@ -238,7 +251,7 @@ void Mirrors::start_fence(FileId file, const layout::LayoutMap& map,
 Result<Mirrors::Step> Mirrors::advance(FileId file, const layout::LayoutMap& map, Place place) {
   if (auto durable = parts_.names.settle(file); !durable) return pass(durable);
   const std::uint32_t ds_id = map.copies[place.copy].ds_ids[place.stripe];
-  const auto [now, fence_others, recall] = next_steps(file, place, ds_id);
+  auto [now, fence_others, recall] = next_steps(file, place, ds_id);
   if (now.holds) return Step{};
   const auto only = now.led || now.written ? std::nullopt : std::optional<Access>(Access::kRead);
   if (fence_others) {
@@ -250,10 +263,7 @@ Result<Mirrors::Step> Mirrors::advance(FileId file, const layout::LayoutMap& map
     }
     start_fence(file, map, std::move(others), ds_id, now.number, &Exclusion::others);
   }
-  if (recall) {
-    parts_.layouts.recall(file, "a data server of it is left out",
-                          {.only = only, .others_wait = false});
-  }
+  if (recall) now.recalled = recall_named(file, ds_id, now.number, only);
   const bool unnamed =
       now.recalled && parts_.grants_known() && !parts_.layouts.returning(file, only);
   const bool fenced = now.own.is == FenceState::Is::kHolds;

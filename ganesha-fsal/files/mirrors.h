@@ -356,6 +356,10 @@ class Mirrors final : public MissedCopies {
     bool recall = false;
   };
   [[nodiscard]] Steps next_steps(FileId file, Place place, std::uint32_t ds_id);
+  // Recalls the layouts that may name the data server. False: the exclusion is no longer the one
+  // with this number.
+  [[nodiscard]] bool recall_named(FileId file, std::uint32_t ds_id, std::uint64_t number,
+                                  std::optional<layout::Access> only);
   // False: another's, or the exclusion is no longer the one with this number.
   [[nodiscard]] bool take_own_fence(FileId file, std::uint32_t ds_id, std::uint64_t number);
   void settle_exclusion(FileId file, std::uint32_t ds_id, std::uint64_t number);

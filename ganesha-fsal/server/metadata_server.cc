@@ -280,7 +280,11 @@ Mirrors::Parts MetadataServer::mirror_parts() {
                      std::function<void(std::vector<std::uint32_t>)> done) {
                 cluster_->objects().without(map, object, std::move(done));
               },
-          .grants_known = [this] { return uptime() >= environment_.grace; },
+          // Grace begins when the last store is open, which may be later than this one was.
+          .grants_known =
+              [this] {
+                return uptime() >= environment_.grace && environment_.grace_left().count() <= 0;
+              },
           .owing_for = options_.owing_for};
 }
 

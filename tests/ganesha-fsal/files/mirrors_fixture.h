@@ -81,7 +81,9 @@ struct MirrorsTest : NamespaceTest {
             [this](std::span<const std::uint32_t> ids, const control::Fence& fence,
                    Done<void> done) {
               fences.push_back({{ids.begin(), ids.end()}, fence, std::move(done)});
+              if (std::ranges::any_of(ids, [&](auto id) { return late.contains(id); })) return;
               if (fence_at_once) fences.back().done({});
+              if (const auto hook = std::exchange(fencing, nullptr)) hook();
             },
         .grants_known = [this] { return grants_known; },
         .doubt = doubt,
@@ -176,6 +178,8 @@ struct MirrorsTest : NamespaceTest {
   bool fence_at_once = false;
   bool asks_for_objects = false;  // set before start()
   std::vector<std::function<void(std::vector<std::uint32_t>)>> looks;
+  std::set<std::uint32_t> late;    // they are not, there
+  std::function<void()> fencing;   // called once, when something is
   std::function<void()> choosing;  // called once, when leaders are chosen
   bool grants_known = true;
   FileTable files{system_clock()};

@@ -231,6 +231,24 @@ TEST_CASE_METHOD(MirrorsTest, "the last current copy is not left out") {
   CHECK(state_of(2) == CopyState::kCurrent);
 }
 
+TEST_CASE_METHOD(MirrorsTest, "nobody goes on by a recall that another thread has yet to send") {
+  grant_write(5);
+  REQUIRE(layouts.grant(f, 9, Access::kRead));
+  fence_at_once = true;
+  late = {1};
+  Result<> beside;
+  fencing = [&] {
+    beside = mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer);
+    CHECK(layouts.recalled(f, 9, Access::kRead));
+  };
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
+  CHECK(beside.error() == Errc::kBusy);
+  CHECK(recalls.calls.size() == 2);  // of two clients, once each
+  layouts.dropped(f, 5);
+  layouts.dropped(f, 9);
+  CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer));
+}
+
 TEST_CASE_METHOD(MirrorsTest, "a leader whose disk fails tells so, and is left out") {
   grant_write(5);
   const std::uint32_t before = epoch();
