@@ -20,6 +20,7 @@
 #include "ganesha-fsal/cluster/await.h"
 #include "ganesha-fsal/files/file_data.h"
 #include "ganesha-fsal/files/results.h"
+#include "ganesha-fsal/meta/ops/owed.h"
 #include "layout/policy.h"
 #include "rpc/base/log_limit.h"
 
@@ -73,8 +74,10 @@ bool FileData::growing(FileId file) const {
   return FileTable::Looking(parts_.files, file)->phase.growing;
 }
 
+// One without a map may have one that is not durable yet, or have been made just now: whoever goes
+// on by that waits.
 Result<bool> FileData::is_inline(FileId file) const {
-  const auto map = layout_map(parts_.files, parts_.names, file);
+  const auto map = layout_map(parts_.files, parts_.names, file, Namespace::IfNone::kSayNow);
   if (!map) return failed(map);
   return !*map;
 }
@@ -176,7 +179,11 @@ Result<> FileData::leave_store(const LayoutRequest& request,
   if (!here) return failed(here);
   if (!*here) return {};
   if (request.with_open) {
-    const auto attributes = parts_.names.getattr(request.file);
+    const auto attributes = [&] {
+      Owed promised_to_nobody;
+      const Owed::Scope scope(promised_to_nobody);
+      return parts_.names.getattr(request.file);
+    }();
     if (!attributes) return failed(attributes);
     const bool new_while_busy =
         busy_ && attributes->size == 0 && request.access == layout::Access::kReadWrite;

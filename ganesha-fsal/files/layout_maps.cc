@@ -8,11 +8,11 @@ void keep_maps(FileTable& files, Namespace& names) {
 }
 
 Result<std::optional<layout::LayoutMap>> layout_map(FileTable& files, const Namespace& names,
-                                                    FileId file) {
-  if (!names.maps_watched()) return names.layout(file);
+                                                    FileId file, Namespace::IfNone none) {
+  if (!names.maps_watched()) return names.layout(file, none);
   const auto seen = files.map(file);
   if (seen.map) return *seen.map;
-  auto read = names.layout(file);
+  auto read = names.layout(file, none);
   if (read && *read) files.keep_map(file, seen.changes, **read);
   return read;
 }

@@ -18,8 +18,8 @@ namespace weft::mds {
 void keep_maps(FileTable& files, Namespace& names);
 
 // As Namespace::layout(), which is asked if the record has no map, or none are kept.
-[[nodiscard]] Result<std::optional<layout::LayoutMap>> layout_map(FileTable& files,
-                                                                  const Namespace& names,
-                                                                  FileId file);
+[[nodiscard]] Result<std::optional<layout::LayoutMap>> layout_map(
+    FileTable& files, const Namespace& names, FileId file,
+    Namespace::IfNone none = Namespace::IfNone::kWait);
 
 }  // namespace weft::mds

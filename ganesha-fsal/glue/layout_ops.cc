@@ -98,6 +98,7 @@ bool mds_threshold(fsal_obj_handle* obj_hdl, fsal_mds_threshold* hints) {
   Export& exp = this_export();
   const Handle& handle = of(obj_hdl);
   if (!exp.options.pnfs) return false;
+  const Later later;
   const auto policy = placement_for(exp.server().names(), handle.file, exp.policy());
   if (!policy) return false;
   const auto limit = exp.server().data().inline_limit(handle.file, *policy);

@@ -19,8 +19,9 @@ Result<std::uint32_t> to_epoch(Result<std::optional<std::string>> value) {
 
 }  // namespace
 
-Result<std::optional<layout::LayoutMap>> Namespace::layout(FileId id) const {
+Result<std::optional<layout::LayoutMap>> Namespace::layout(FileId id, IfNone none) const {
   auto map = peek_layout(store_.latest(), id);
+  if (map && !*map && none == IfNone::kSayNow) return map;
   if (auto settled = settle({id}); !settled) return pass(settled);
   return map;
 }

@@ -34,12 +34,12 @@
 //
 // Durability. What an operation has done, and what of others it has seen, is durable when it
 // returns. Called in an Owed::Scope, these only note what is to become durable before anybody is
-// told: lookup, getattr, made_with, parent, readlink, readdir, create, mkdir, symlink, mknod, link,
-// remove, rename, setattr without a size, grow, hold, inline_file, write_inline, punch_inline, and
-// what concerns extended attributes and policies. All others wait, scope or not, since their
-// callers go on to act at data servers or clients: by maps, epochs and records of the journal,
-// cuts, queued removals. A crash loses the end of the order of commits only, so one that has waited
-// has done so for all before it.
+// told: lookup, may_be_below, getattr, made_with, parent, readlink, readdir, create, mkdir,
+// symlink, mknod, link, remove, rename, setattr without a size, grow, hold, inline_file,
+// write_inline, punch_inline, and what concerns extended attributes and policies. All others wait,
+// scope or not, since their callers go on to act at data servers or clients: by maps, epochs and
+// records of the journal, cuts, queued removals. A crash loses the end of the order of commits
+// only, so one that has waited has done so for all before it.
 //
 // Inline files. A regular file without layout map has its bytes here, up to a limit that the caller
 // says; what is not here of it is zeros. With a layout map they are at its objects, but for a file
@@ -267,7 +267,10 @@ class Namespace {
   [[nodiscard]] Result<std::size_t> reclaim_orphans();
 
   // --- layouts ---
-  [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id) const;
+  // kSayNow: that there is none is said before what has been done with the file is durable.
+  enum class IfNone : std::uint8_t { kWait, kSayNow };
+  [[nodiscard]] Result<std::optional<layout::LayoutMap>> layout(FileId id,
+                                                                IfNone none = IfNone::kWait) const;
   // The file's map; makes it by `make` when there is none yet. Concurrent callers get the same.
   // `make` may run more than once, and uses the namespace for nothing. kInvalid: not a regular
   // file. kBusy: it has inline bytes (begin_growth()).

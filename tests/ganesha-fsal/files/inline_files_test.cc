@@ -85,6 +85,31 @@ std::vector<std::byte> joined(std::vector<std::byte> first, const std::vector<st
 
 }  // namespace
 
+TEST_CASE_METHOD(LateWriterTest, "whether a new file is inline is said before its sync") {
+  REQUIRE(file(kRootFileId, "first"));  // reserves file numbers
+  held.hold();
+  FileId made = 0;
+  {
+    Owed owed;
+    const Owed::Scope scope(owed);
+    made = names->create(kSuperuser, kRootFileId, "new", {}).value().attributes.id;
+  }
+  auto limit = std::async(std::launch::async, [&] {
+    Owed owed;
+    const Owed::Scope scope(owed);
+    return server->data().inline_limit(made, policy);
+  });
+  auto layout = std::async(std::launch::async, [&] {
+    return server->data().grant(
+        {.file = made, .client = kClient, .max_bytes = 4096, .with_open = true}, policy);
+  });
+  CHECK(limit.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  CHECK(layout.wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+  held.let_go();
+  CHECK(limit.get().value() == kLimit);
+  CHECK(layout.get().error() == Errc::kLayoutUnavailable);
+}
+
 TEST_CASE_METHOD(InlineFilesTest, "a small file asks no data server") {
   lose(1);
   lose(2);
