@@ -169,8 +169,15 @@ fsal_status_t open2(fsal_obj_handle* obj_hdl, state_t* state, fsal_openflags_t f
 
 fsal_status_t reopen2(fsal_obj_handle* obj_hdl, state_t* state, fsal_openflags_t flags) {
   Handle& handle = mds::of(obj_hdl);
-  const fsal_status_t status = open_handle(handle, of(state), flags);
-  return FSAL_IS_ERROR(status) ? status : truncate_if_asked(handle, flags);
+  const fsal_openflags_t before = of(state)->flags;
+  fsal_status_t status = open_handle(handle, of(state), flags);
+  if (FSAL_IS_ERROR(status)) return status;
+  status = truncate_if_asked(handle, flags);
+  // What is less than before conflicts with nobody.
+  if (FSAL_IS_ERROR(status)) {
+    static_cast<void>(take_share(*handle.open, of(state), before, caller()));
+  }
+  return status;
 }
 
 fsal_openflags_t status2(fsal_obj_handle* /*obj_hdl*/, state_t* state) { return of(state)->flags; }
