@@ -273,6 +273,9 @@ fsal_status_t seek2(fsal_obj_handle* obj_hdl, state_t* /*state*/, io_info* info)
       return to_fsal(learned.error());
     }
   }
+  if (const auto known = server.data().size_known(handle.file); !known) {
+    return to_fsal(known.error());
+  }
   const auto attributes = this_export().names().getattr(handle.file);
   if (!attributes) return to_fsal(attributes.error());
   const std::uint64_t from = info->io_content.hole.di_offset;

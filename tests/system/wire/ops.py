@@ -82,8 +82,11 @@ _ATTRIBUTES = {
     const.ATTR_RDATTR_ERROR: Unpacker.uint32,
     const.ATTR_FILEID: Unpacker.uint64,
     const.ATTR_MODE: Unpacker.uint32,
+    const.ATTR_NUMLINKS: Unpacker.uint32,
     const.ATTR_OWNER: Unpacker.opaque,
     const.ATTR_OWNER_GROUP: Unpacker.opaque,
+    const.ATTR_TIME_METADATA: lambda u: (u.uint64(), u.uint32()),
+    const.ATTR_TIME_MODIFY: lambda u: (u.uint64(), u.uint32()),
     const.ATTR_FS_LAYOUT_TYPES: lambda u: u.array(u.uint32),
     const.ATTR_LAYOUT_BLKSIZE: Unpacker.uint32,
     const.ATTR_MDSTHRESHOLD: lambda u: u.array(lambda: _unpack_threshold(u)),
@@ -316,6 +319,13 @@ def read(stateid, offset, count):
     packer = pack_stateid(Packer(), stateid).uint64(offset).uint32(count)
     return Operation(Op.READ, packer.bytes(),
                      _on_success(lambda u: {"eof": u.boolean(), "data": u.opaque()}))
+
+
+def seek(stateid, offset, what):
+    """eof, offset"""
+    packer = pack_stateid(Packer(), stateid).uint64(offset).uint32(what)
+    return Operation(Op.SEEK, packer.bytes(),
+                     _on_success(lambda u: {"eof": u.boolean(), "offset": u.uint64()}))
 
 
 def write(stateid, offset, data, stable=const.FILE_SYNC4):
