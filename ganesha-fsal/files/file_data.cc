@@ -245,6 +245,11 @@ Result<FileData::Granted> FileData::grant(const LayoutRequest& request,
   if (!first) return refuse(first.error());
   const auto may = may_hand_out(request, begun->map);
   auto made = may ? make_layout(request) : failed(may);
+  // Who loses all that he has of the file between the grant and the look at his epoch is fenced
+  // below that.
+  if (made && !parts_.layouts.holds(request.file, request.client, request.access)) {
+    made = fail(Errc::kRecallConflict, "the client lost its layouts of the file meanwhile");
+  }
   if (!made) {
     parts_.layouts.returned(request.file, request.client, request.access);
     if (!may) leave_out_late(request.file);
@@ -266,8 +271,9 @@ Result<> FileData::may_hand_out(const LayoutRequest& request, const layout::Layo
 }
 
 void FileData::layouts_gone(FileId file) {
-  if (parts_.layouts.held_for_write(file)) return;  // granted anew meanwhile
-  FileTable::Changing(parts_.files, file)->size.cut_under_layouts = false;
+  const FileTable::Changing record(parts_.files, file);
+  if (record->layouts.grants.any_writer()) return;  // granted anew meanwhile
+  record->size.cut_under_layouts = false;
 }
 
 Result<layout::LayoutMap> FileData::begin_move(FileId file, std::uint32_t from, std::uint32_t to) {

@@ -143,8 +143,9 @@ class FileData {
   [[nodiscard]] bool uncommitted(FileId file) const {
     return !FileTable::Looking(parts_.files, file)->unstable.idle();
   }
-  // A client lost the layout of the file and has been fenced.
-  void writer_fenced(FileId file) { parts_.journal.doubt(file); }
+  // A client lost the layout of the file and has been fenced: how far it wrote, only the data
+  // servers may know.
+  void writer_fenced(FileId file);
   // A data server is back: what failed for want of it is due.
   void retry_settling() { parts_.journal.retry_all(); }
   // A client that wrote under a layout of before our restart has the file open again: how far it

@@ -20,6 +20,12 @@ Result<> FileData::doubt_size(FileId file) {
   return parts_.journal.ensure(file);
 }
 
+void FileData::writer_fenced(FileId file) {
+  if (!parts_.journal.doubt(file)) return;
+  FileTable::Changing(parts_.files, file)->size.doubt = parts_.files.number();
+  parts_.changed(file);
+}
+
 void FileData::layout_ended(FileId file, ClientId client, layout::Access access, bool forgotten) {
   if (access == layout::Access::kReadWrite &&
       (forgotten || parts_.layouts.recalled(file, client, access))) {

@@ -57,30 +57,45 @@ bool FileGrants::remove_segment(ClientId client, Access access) {
   return !holds(client);
 }
 
-bool FileGrants::remove(ClientId client, std::optional<Access> only) {
+template <class Which>
+bool FileGrants::remove_if(ClientId client, std::optional<Access> only, const Which& which) {
   bool removed = false;
   for (const Access access : {Access::kRead, Access::kReadWrite}) {
     if (only && *only != access) continue;
     const auto it = grants_.find({client, access});
-    if (it == grants_.end()) continue;
+    if (it == grants_.end() || !which(it->second)) continue;
     erase(it);
     removed = true;
   }
   return removed && !holds(client);
 }
 
+bool FileGrants::remove(ClientId client, std::optional<Access> only) {
+  return remove_if(client, only, [](const Grant&) { return true; });
+}
+
+bool FileGrants::remove_recalled(ClientId client, std::optional<Access> only,
+                                 std::uint64_t recall) {
+  return remove_if(client, only, [recall](const Grant& grant) {
+    return grant.state == GrantState::kRecalled && grant.recall == recall;
+  });
+}
+
 std::vector<Recalled> FileGrants::recall(Clock::time_point now, Clock::duration patience,
-                                         std::string_view reason, const RecallWhat& what) {
+                                         std::string_view reason, const RecallWhat& what,
+                                         std::uint64_t number) {
   std::vector<Recalled> asked;
   for (auto& [key, grant] : grants_) {
     if (grant.client == what.except || (what.only && grant.access != *what.only)) continue;
     if (what.client && grant.client != *what.client) continue;
+    if (what.moved && !names_older(grant, *what.moved)) continue;
     grant.others_wait = what.others_wait || (grant.deadline && grant.others_wait);
     if (grant.state == GrantState::kRecalled) continue;
     grant.state = GrantState::kRecalled;
     grant.recalled_at = now;
     grant.deadline = now + patience;
     grant.reason = reason;
+    grant.recall = number;
     deadline_ = recalled_ == 0 ? *grant.deadline : std::min(deadline_, *grant.deadline);
     ++recalled_;
     if (!asked.empty() && asked.back().client == grant.client) {
@@ -90,6 +105,15 @@ std::vector<Recalled> FileGrants::recall(Clock::time_point now, Clock::duration 
     }
   }
   return asked;
+}
+
+bool FileGrants::names_older(const Grant& grant, const AddressesOf& now) {
+  if (grant.devices.empty() || grant.devices.size() == kMostDevices) return true;
+  return std::ranges::any_of(grant.devices, [&](const auto& device) {
+    return std::ranges::any_of(device->members, [&](const layout::DeviceMember& member) {
+      return member.ds_id == now.ds_id && member.address_generation != now.generation;
+    });
+  });
 }
 
 // deadline_ stays: nothing is overdue before.

@@ -50,6 +50,7 @@ struct Grant {
   std::optional<Clock::time_point> recalled_at;
   std::optional<Clock::time_point> deadline;  // of the recall
   std::string reason;                         // of the recall
+  std::uint64_t recall = 0;                   // its number
   bool others_wait = true;  // while it is recalled nobody gets a new layout of the file
   // What its layouts name, so that clients that ask for them are answered (Registry); the last
   // FileGrants::kMostDevices.
@@ -61,11 +62,19 @@ struct Grant {
 // What a node of a map or a set takes beside its value: links, and what malloc adds.
 inline constexpr std::size_t kNodeBytes = 6 * sizeof(void*);
 
+// A data server's addresses are those of this generation.
+struct AddressesOf {
+  std::uint32_t ds_id = 0;
+  std::uint32_t generation = 0;
+};
+
 // Which grants of a file are meant.
 struct RecallWhat {
   std::optional<ClientId> except = {};
   std::optional<ClientId> client = {};      // of this one
   std::optional<layout::Access> only = {};  // those of this mode
+  // Those whose layouts name this data server with addresses that it has not any more, or may.
+  std::optional<AddressesOf> moved = {};
   // New layouts conflict with those recalled. If not, only their holder waits, for the same mode.
   bool others_wait = true;
 };
@@ -93,10 +102,15 @@ class FileGrants {
   // that, and nothing now.
   bool remove(ClientId client, std::optional<layout::Access> only = std::nullopt);
 
+  // What of that was recalled with this number, of which the protocol's side knows nothing.
+  // Returns as the last.
+  bool remove_recalled(ClientId client, std::optional<layout::Access> only, std::uint64_t recall);
+
   // Marks held grants as recalled, to be returned within `patience`; returns who is to be asked for
   // what. Grants recalled before keep their earlier deadline, and are not returned.
   [[nodiscard]] std::vector<Recalled> recall(Clock::time_point now, Clock::duration patience,
-                                             std::string_view reason, const RecallWhat& what = {});
+                                             std::string_view reason, const RecallWhat& what = {},
+                                             std::uint64_t number = 0);
 
   // What was recalled of the client (of one mode, or all) is not asked for yet: it is to be
   // returned within `patience` from now, at most twice that from when it was recalled.
@@ -139,6 +153,10 @@ class FileGrants {
   // A client that holds one layout names as many as the file has copies, or one.
   static constexpr std::size_t kMostDevices = 4;
   Grants::iterator erase(Grants::iterator at);
+  template <class Which>
+  bool remove_if(ClientId client, std::optional<layout::Access> only, const Which& which);
+  // Whether what the grant's layouts name may be out of date. Not all that they name is known.
+  [[nodiscard]] static bool names_older(const Grant& grant, const AddressesOf& now);
   // At least so many segments.
   [[nodiscard]] bool layouts_of(layout::Access access, std::uint32_t least) const;
 

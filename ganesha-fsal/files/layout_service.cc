@@ -51,6 +51,9 @@ Result<bool> LayoutService::grant(FileId file, ClientId client, layout::Access a
       return fail(Errc::kRecallConflict, "the file's layouts are being recalled");
     }
     if (out_ >= limits_.most) return fail(Errc::kLayoutTryLater, "too many layouts are out");
+    if (state.grants.segments(client) >= limits_.segments) {
+      return fail(Errc::kLayoutTryLater, "the client has too many layouts of the file");
+    }
     state.grants.add(client, access, now_());
     ++granted_;
     return !std::exchange(state.watched, true);
@@ -149,11 +152,12 @@ void LayoutService::revoke(FileId file, ClientId client, std::string_view cause)
 }
 
 std::size_t LayoutService::recall(FileId file, std::string_view reason, const RecallWhat& what) {
+  const std::uint64_t number = ++recall_number_;
   const auto asked = change(file, [&](LayoutState& state) {
-    return state.grants.recall(now_(), limits_.recall_timeout, reason, what);
+    return state.grants.recall(now_(), limits_.recall_timeout, reason, what, number);
   });
   recalls_ += asked.size();
-  ask(file, asked, reason);
+  ask(file, asked, reason, number);
   return asked.size();
 }
 
@@ -167,21 +171,33 @@ bool LayoutService::returning(FileId file, std::optional<layout::Access> only) c
   return !record->layouts.fences.empty() || record->layouts.grants.any_recalled(only);
 }
 
-std::size_t LayoutService::recall_all(std::string_view reason) {
+std::size_t LayoutService::recall_all(std::string_view reason, const RecallWhat& what) {
   std::size_t asked = 0;
-  for (const FileId file : files()) asked += recall(file, reason);
+  for (const FileId file : files()) asked += recall(file, reason, what);
   return asked;
 }
 
-void LayoutService::ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason) {
-  for (const auto& [client, only] : asked) {
+// What was granted since is another layout, and was not asked for.
+void LayoutService::none_of(FileId file, const Recalled& what, std::uint64_t number) {
+  const bool nothing = change(file, [&](LayoutState& state) {
+    if (!state.grants.remove_recalled(what.client, what.only, number)) return false;
+    forget_kept(file, what.client);
+    return true;
+  });
+  if (nothing) tell_if_idle(file);
+}
+
+void LayoutService::ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason,
+                        std::uint64_t number) {
+  for (const Recalled& what : asked) {
+    const auto& [client, only] = what;
     recall_log.info("layout recall file={:x} client={:x} mode={} reason=\"{}\"", file, client,
                     !only                                 ? "any"
                     : *only == layout::Access::kReadWrite ? "write"
                                                           : "read",
                     reason);
     recaller_.recall(file, client, only,
-                     [this, file, client, only] { dropped(file, client, only); });
+                     [this, file, what, number] { none_of(file, what, number); });
   }
 }
 
@@ -268,9 +284,13 @@ bool LayoutService::known(FileId file, ClientId client) const {
   return FileTable::Looking(files_, file)->layouts.grants.holds(client);
 }
 
-bool LayoutService::may_write(FileId file, ClientId client) const {
+bool LayoutService::holds(FileId file, ClientId client, layout::Access access) const {
   const FileTable::Looking record(files_, file);
-  return record->layouts.grants.find(client, layout::Access::kReadWrite) != nullptr;
+  return record->layouts.grants.find(client, access) != nullptr;
+}
+
+bool LayoutService::may_write(FileId file, ClientId client) const {
+  return holds(file, client, layout::Access::kReadWrite);
 }
 
 bool LayoutService::recalled(FileId file, ClientId client, layout::Access access) const {

@@ -48,7 +48,7 @@ class Recaller {
  public:
   virtual ~Recaller() = default;
   // `only`: layouts of that mode. `none` is called, if ever, when the protocol's side knows of no
-  // such layout.
+  // such layout, and gives none out that it was granted before this recall.
   virtual void recall(FileId file, ClientId client, std::optional<layout::Access> only,
                       std::function<void()> none) = 0;
   // Asks a client for the layouts of all files that it does not use. `answered` is called once, or
@@ -68,6 +68,7 @@ struct LayoutLimits {
   Clock::duration recall_timeout = std::chrono::seconds(60);  // from when the client was asked
   Clock::duration fence_retry = std::chrono::seconds(2);
   std::size_t most = std::size_t{1} << 20;  // layouts out at a time
+  std::uint32_t segments = 64;              // of one client and file; Linux has one of each mode
 };
 
 struct LayoutCounters {
@@ -103,7 +104,7 @@ class LayoutService {
 
   // One more segment. True when the file had no grants before: the watcher will hear of it again.
   // kRecallConflict while layouts of the file that it would conflict with are recalled, kBusy while
-  // something is fenced, kLayoutTryLater while too many are out.
+  // something is fenced, kLayoutTryLater while too many are out, or the client has too many.
   [[nodiscard]] Result<bool> grant(FileId file, ClientId client, layout::Access access);
 
   // What a segment that was granted just now names.
@@ -127,9 +128,9 @@ class LayoutService {
   // The client lost the layout against its will: drop it and fence.
   void revoke(FileId file, ClientId client, std::string_view cause);
 
-  // Recalls grants of a file; of all files. Returns how many clients were asked now.
+  // Recalls grants of a file; of all files that have any. Returns how many clients were asked now.
   std::size_t recall(FileId file, std::string_view reason, const RecallWhat& what = {});
-  std::size_t recall_all(std::string_view reason);
+  std::size_t recall_all(std::string_view reason, const RecallWhat& what);
   // What was recalled of the client, of one mode or all, is not asked for yet: as long as the
   // client has not answered others, the protocol's side sends no more. The deadline is that much
   // later, up to twice recall_timeout after the recall.
@@ -153,6 +154,7 @@ class LayoutService {
   [[nodiscard]] bool held_for_write(FileId file,
                                     std::optional<ClientId> except = std::nullopt) const;
   [[nodiscard]] bool known(FileId file, ClientId client) const;
+  [[nodiscard]] bool holds(FileId file, ClientId client, layout::Access access) const;
   // Whether the client holds a layout for writing, whatever else it holds.
   [[nodiscard]] bool may_write(FileId file, ClientId client) const;
   // Whether what the client holds in that mode was recalled.
@@ -169,7 +171,10 @@ class LayoutService {
   auto change(FileId file, const Change& make);
   void forget_kept(FileId file, ClientId client);
   void tell_if_idle(FileId file);
-  void ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason);
+  void ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason,
+           std::uint64_t number);
+  // The protocol's side knows nothing of what was recalled.
+  void none_of(FileId file, const Recalled& what, std::uint64_t number);
 
   Recaller& recaller_;
   Fencer& fencer_;
@@ -191,6 +196,7 @@ class LayoutService {
   std::atomic<std::uint64_t> granted_{0};
   std::atomic<std::uint64_t> returned_{0};
   std::atomic<std::uint64_t> recalls_{0};
+  std::atomic<std::uint64_t> recall_number_{0};
   std::atomic<std::uint64_t> revoked_{0};
   std::atomic<std::uint64_t> fence_failures_{0};
   std::atomic<std::uint64_t> out_{0};

@@ -75,13 +75,14 @@ void WriterJournal::unpin(FileId file) {
   --record->journal.pins;
 }
 
-void WriterJournal::doubt(FileId file) {
+bool WriterJournal::doubt(FileId file) {
   const FileTable::Changing record(parts_.files, file);
   JournalState& state = record->journal;
-  if (!state.recorded) return;
+  if (!state.recorded) return false;
   state.doubted = parts_.files.number();
   state.retry_at = {};
   state.end_at.reset();
+  return true;
 }
 
 bool WriterJournal::inherited(FileId file) const {

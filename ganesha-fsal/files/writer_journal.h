@@ -80,8 +80,8 @@ class WriterJournal {
   // without a layout map. It stays as long as the size is in doubt. Errors as of begin().
   [[nodiscard]] Result<> ensure(FileId file);
 
-  // No-op for a file without record: no layout for writing was out.
-  void doubt(FileId file);
+  // False of a file without record: no layout for writing was out.
+  bool doubt(FileId file);
 
   [[nodiscard]] bool inherited(FileId file) const;
   // What is to be settled before the record may go.

@@ -50,7 +50,7 @@ void Background::server_up(std::uint32_t ds_id) {
     came_up_.insert(ds_id);
     if (view) {
       const auto [it, fresh] = generations_.try_emplace(ds_id, view->record.address_generation);
-      moved_ = moved_ || it->second != view->record.address_generation;
+      if (it->second != view->record.address_generation) moved_.insert(ds_id);
       it->second = view->record.address_generation;
     }
   }
@@ -63,7 +63,7 @@ void Background::run_timer() {
     wake_.wait_for(mutex_, kTick,
                    [this]() WEFT_REQUIRES(mutex_) { return stopping_ || !came_up_.empty(); });
     if (stopping_) return;
-    const bool moved = std::exchange(moved_, false);
+    const auto moved = std::exchange(moved_, {});
     const auto back = std::exchange(came_up_, {});
     mend_now_ = mend_now_ || !back.empty();
     lock.unlock();
@@ -76,13 +76,25 @@ void Background::run_timer() {
       server_.removals().kick();
       server_.repairs().mover().look_now();
     }
-    if (moved) server_.layouts().recall_all("a data server has new addresses");
+    recall_moved(moved);
     server_.layouts().tick();
     reclaim_orphans();
     look_at_grace();
     look_at_clients();
     look_at_load();
     lock.lock();
+  }
+}
+
+// Handles stay good, and new layouts name the new addresses: nobody need wait for who does not
+// answer.
+void Background::recall_moved(const std::set<std::uint32_t>& moved) {
+  for (const std::uint32_t ds_id : moved) {
+    const auto view = server_.cluster().registry().find(ds_id);
+    if (!view) continue;
+    const AddressesOf now{.ds_id = ds_id, .generation = view->record.address_generation};
+    server_.layouts().recall_all("a data server has new addresses",
+                                 {.moved = now, .others_wait = false});
   }
 }
 

@@ -53,6 +53,7 @@ class Background {
   [[nodiscard]] bool stops();
   void reclaim_orphans();
   void look_at_load();
+  void recall_moved(const std::set<std::uint32_t>& moved);
   void look_at_grace();
   void look_at_clients();
   [[nodiscard]] std::set<std::uint32_t> servers_away();
@@ -63,8 +64,8 @@ class Background {
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
   // Data servers that the timer has not seen to yet.
   std::set<std::uint32_t> came_up_ WEFT_GUARDED_BY(mutex_);
-  bool moved_ WEFT_GUARDED_BY(mutex_) = false;     // one of them has new addresses
-  bool mend_now_ WEFT_GUARDED_BY(mutex_) = false;  // the mender has not seen to them
+  std::set<std::uint32_t> moved_ WEFT_GUARDED_BY(mutex_);  // of these, who has new addresses
+  bool mend_now_ WEFT_GUARDED_BY(mutex_) = false;          // the mender has not seen to them
   // Of data servers' addresses.
   std::map<std::uint32_t, std::uint32_t> generations_ WEFT_GUARDED_BY(mutex_);
   std::atomic<bool> orphans_reclaimed_{false};

@@ -295,8 +295,58 @@ TEST_CASE("recalling everything asks each holder of each file") {
   REQUIRE(f.service.grant(7, 1, Access::kRead));
   REQUIRE(f.service.grant(7, 2, Access::kRead));
   REQUIRE(f.service.grant(9, 1, Access::kReadWrite));
-  CHECK(f.service.recall_all("device changed") == 3);
-  CHECK(f.service.recall_all("device changed") == 0);
+  CHECK(f.service.recall_all("device changed", {}) == 3);
+  CHECK(f.service.recall_all("device changed", {}) == 0);
+}
+
+TEST_CASE("layouts are recalled that name addresses of before, and others wait for nobody") {
+  Fixture f;
+  const auto device = [](std::uint32_t ds_id, std::uint32_t generation) {
+    layout::Device made{.number = ds_id};
+    made.members.push_back({.ds_id = ds_id, .address_generation = generation});
+    return std::make_shared<const layout::Device>(made);
+  };
+  for (const ClientId client : {1, 2, 3}) REQUIRE(f.service.grant(7, client, Access::kRead));
+  REQUIRE(f.service.grant(9, 1, Access::kReadWrite));  // nobody knows what it names
+  f.service.names(7, 1, Access::kRead, device(4, 1));
+  f.service.names(7, 2, Access::kRead, device(4, 2));
+  f.service.names(7, 3, Access::kRead, device(5, 1));
+  const AddressesOf now{.ds_id = 4, .generation = 2};
+  CHECK(f.service.recall_all("moved", {.moved = now, .others_wait = false}) == 2);
+  CHECK(f.service.recalled(7, 1, Access::kRead));
+  CHECK_FALSE(f.service.recalled(7, 2, Access::kRead));
+  CHECK_FALSE(f.service.recalled(7, 3, Access::kRead));
+  CHECK(f.service.recalled(9, 1, Access::kReadWrite));
+  CHECK(f.service.grant(7, 4, Access::kReadWrite));
+  CHECK(f.service.grant(9, 4, Access::kRead));
+}
+
+TEST_CASE("a recall that finds nothing drops what it was of, and nothing that was granted since") {
+  Fixture f;
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  f.service.recall(7, "first");
+  f.service.returned(7, 1, Access::kRead);
+  REQUIRE(f.service.grant(7, 1, Access::kRead));
+  f.recaller.calls[0].none();
+  CHECK(f.service.known(7, 1));
+  f.service.recall(7, "second");
+  f.recaller.calls[0].none();
+  CHECK(f.service.known(7, 1));
+  f.recaller.calls[1].none();
+  CHECK_FALSE(f.service.known(7, 1));
+}
+
+TEST_CASE("a client has a bounded number of layouts of a file") {
+  Fixture f;
+  for (int i = 0; i < 32; ++i) {
+    REQUIRE(f.service.grant(7, 1, Access::kRead));
+    REQUIRE(f.service.grant(7, 1, Access::kReadWrite));
+  }
+  CHECK(f.service.grant(7, 1, Access::kRead).error() == Errc::kLayoutTryLater);
+  CHECK(f.service.grant(7, 2, Access::kRead));
+  CHECK(f.service.grant(8, 1, Access::kRead));
+  f.service.returned(7, 1, Access::kRead);
+  CHECK(f.service.grant(7, 1, Access::kReadWrite));
 }
 
 TEST_CASE("layouts are counted, and there are not more than the limit") {

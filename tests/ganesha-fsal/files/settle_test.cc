@@ -6,6 +6,7 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "layout/flex_layout.h"
+#include "tests/ganesha-fsal/meta/held_sync.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
 
 namespace weft::mds {
@@ -521,6 +522,57 @@ TEST_CASE_METHOD(Fixture, "a writer that dies alone is fenced, and the data serv
   REQUIRE(await_that([&] { return !server->layouts().blocked(f); }));
   server->data().settle_due(false);
   CHECK(size() == 1500);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "the size of a file whose writer was fenced is not told before it is known") {
+  REQUIRE(grant(f, 5, layout::Access::kReadWrite));
+  servers[1]->hold(f, 1500);
+  server->layouts().revoke(f, 5, "lease");
+  REQUIRE(await_that([&] { return !server->layouts().blocked(f); }));
+  CHECK(server->data().size_known(f));
+  CHECK(size() == 1500);
+}
+
+// The store's syncs can be held up.
+struct HeldFixture : Fixture {
+  HeldFixture() {
+    stop();
+    auto started = MetadataServer::start(options, environment(), held);
+    REQUIRE(started);
+    server = std::move(*started);
+    names = &server->names();
+    for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
+  }
+  ~HeldFixture() {
+    held.let_go();
+    servers.clear();
+    stop();
+  }
+  HeldSync held{store};
+};
+
+TEST_CASE_METHOD(HeldFixture, "who loses his layouts while he gets one more does not get it") {
+  const FileId g = file(kRootFileId, "g");
+  REQUIRE(grant(f, 5, layout::Access::kRead));
+  REQUIRE(grant(g, 5, layout::Access::kRead));
+  server->layouts().dropped(f, 5);
+  const auto first = std::async(std::launch::async, [&] {
+    held.hold_this_thread();
+    server->layouts().revoke(g, 5, "late");  // counts his epoch up
+  });
+  CHECK(held.await_held());
+  held.let_go_of_one();  // it has read the map
+  CHECK(held.await_held(2));
+  auto granting =
+      std::async(std::launch::async, [&] { return grant(f, 5, layout::Access::kRead); });
+  CHECK(await_that([&] { return server->layouts().known(f, 5); }));
+  const auto second =
+      std::async(std::launch::async, [&] { server->layouts().revoke(f, 5, "late"); });
+  CHECK(await_that([&] { return !server->layouts().known(f, 5); }));
+  held.let_go();
+  const auto granted = granting.get();
+  CHECK((!granted && granted.error() == Errc::kRecallConflict));
 }
 
 }  // namespace weft::mds

@@ -49,9 +49,10 @@ bool nfs4_recall_any(clientid4 client, uint32_t keep, uint32_t type_mask,
     __attribute__((weak));  // of patch 0042
 
 static struct settings {
-  _Atomic uint32_t layoutget_status;    // answer this instead of granting
-  _Atomic uint32_t layoutget_delay_ms;  // grant after this long
-  _Atomic uint32_t body_size;           // bytes of a granted layout's body
+  _Atomic uint32_t layoutget_status;     // answer this instead of granting
+  _Atomic uint32_t layoutcommit_status;  // of LAYOUTCOMMIT
+  _Atomic uint32_t layoutget_delay_ms;   // grant after this long
+  _Atomic uint32_t body_size;            // bytes of a granted layout's body
   _Atomic uint32_t return_on_close;
   _Atomic uint32_t preserve_unlinked;
   _Atomic uint32_t mds_threshold;         // 0: there is none
@@ -183,7 +184,7 @@ static nfsstat4 layoutcommit(struct fsal_obj_handle* object, XDR* body,
   res->commit_done = true;
   record("{\"call\": \"layoutcommit\", \"client\": %llu, \"segment\": %llu}", caller(),
          (unsigned long long)(uintptr_t)arg->fsal_seg_data);
-  return NFS4_OK;
+  return (nfsstat4)settings.layoutcommit_status;
 }
 
 #if FSAL_MAJOR_VERSION >= 1301
@@ -544,6 +545,8 @@ static bool do_set(const char* arguments) {
   if (sscanf(arguments, "%31s %u", name, &value) != 2) return false;
   if (strcmp(name, "layoutget_status") == 0)
     settings.layoutget_status = value;
+  else if (strcmp(name, "layoutcommit_status") == 0)
+    settings.layoutcommit_status = value;
   else if (strcmp(name, "layoutget_delay_ms") == 0)
     settings.layoutget_delay_ms = value;
   else if (strcmp(name, "body_size") == 0)
