@@ -1,6 +1,6 @@
 """Which operations an export allows, and what is left when they are over.
 
-One test for each of the patches 0062 to 0065, see docs/ganesha.md.
+One test for each of the patches 0062 to 0065, 0094 and 0095, see docs/ganesha.md.
 """
 
 import signal
@@ -11,6 +11,7 @@ import pytest
 from test_patches import granted, healthy, put
 from wire import Client, Status, const, layout_ops, ops
 from wire.ops import pack_bitmap, pack_stateid
+from wire.rpc import auth_sys
 from wire.xdr import Packer
 
 
@@ -79,3 +80,23 @@ def test_0065_attributes_that_change_while_they_are_fetched_are_not_kept(server,
     assert len(server.calls("getattrs")) == asked + 1
     client.call(*get)
     assert len(server.calls("getattrs")) == asked + 1
+
+
+def test_0094_a_readdir_whose_size_the_server_may_choose(server, client):
+    client.call(*client.at("/mem"), ops.create_directory(b"names"))
+    client.open("/mem/names", b"file", create=True)
+    listed = client.call(*client.at("/mem/names"), ops.readdir(dircount=0))
+    assert [entry.name for entry in listed.entries] == [b"file"]
+
+
+def test_0095_a_seek_with_a_special_stateid_is_carried_out(server, client):
+    handle, opened = client.open("/mem", b"file", create=True)
+
+    def seek(stateid, what=const.CONTENT_DATA):
+        return client.compound(put(handle), ops.seek(stateid, 1 << 40, what)).status
+    assert seek(ops.ANONYMOUS) == seek(opened) != Status.OK  # past the end, or not supported
+    assert seek(opened, 7) == Status.UNION_NOTSUPP
+    client.call(put(handle), ops.setattr(mode=0o600))
+    other = client.compound(put(handle), ops.seek(ops.ANONYMOUS, 0, const.CONTENT_DATA),
+                            credential=auth_sys(1234, 1234))
+    assert other.status == Status.ACCESS

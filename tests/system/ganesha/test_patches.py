@@ -393,34 +393,6 @@ def test_0020_a_layout_returned_while_it_is_granted_is_given_back(server, client
     healthy(server)
 
 
-def test_0093_a_layout_recalled_while_it_is_granted_is_given_back(server, client):
-    handle, opened, stateid = granted(client)
-    client.call(put(handle), layout_ops.layoutreturn(stateid))
-    server.set(layoutget_delay_ms=500)
-    results = []
-    getter = threading.Thread(target=lambda: results.append(
-        client.compound(put(handle), layout_ops.layoutget(opened))))
-    getter.start()
-    time.sleep(0.15)
-    assert server.recall(iomode=const.IOMODE_READ) != 0  # not that one
-    getter.join()
-    assert results.pop().status == Status.OK
-    assert server.recall() == 0
-    client.call(put(handle), layout_ops.layoutreturn(client.backchannel.next_recall().stateid))
-    before = len(server.calls("layoutreturn"))
-    getter = threading.Thread(target=lambda: results.append(
-        client.compound(put(handle), layout_ops.layoutget(opened))))
-    getter.start()
-    time.sleep(0.15)
-    assert server.recall() != 0  # there is none
-    getter.join()
-    assert results.pop().status == Status.RECALLCONFLICT
-    assert len(server.calls("layoutreturn")) == before + 1
-    server.set(layoutget_delay_ms=0)
-    assert client.compound(put(handle), layout_ops.layoutget(opened)).status == Status.OK
-    healthy(server)
-
-
 def test_0021_recalls_that_are_answered_at_once(server, client):
     """The bug writes to freed memory, which only a server built with AddressSanitizer notices."""
     for _ in range(30):
@@ -794,26 +766,6 @@ def test_0037_a_directory_that_may_be_read_and_not_searched_is_listed(server, cl
     assert listed.status == Status.OK and listed.last.eof
     entry, = listed.last.entries
     assert entry.name == b"file" and entry.attributes == {const.ATTR_RDATTR_ERROR: Status.ACCESS}
-
-
-def test_0094_a_readdir_whose_size_the_server_may_choose(server, client):
-    client.call(*client.at("/mem"), ops.create_directory(b"names"))
-    client.open("/mem/names", b"file", create=True)
-    listed = client.call(*client.at("/mem/names"), ops.readdir(dircount=0))
-    assert [entry.name for entry in listed.entries] == [b"file"]
-
-
-def test_0095_a_seek_with_a_special_stateid_is_carried_out(server, client):
-    handle, opened = client.open("/mem", b"file", create=True)
-
-    def seek(stateid, what=const.CONTENT_DATA):
-        return client.compound(put(handle), ops.seek(stateid, 1 << 40, what)).status
-    assert seek(ops.ANONYMOUS) == seek(opened) != Status.OK  # past the end, or not supported
-    assert seek(opened, 7) == Status.UNION_NOTSUPP
-    client.call(put(handle), ops.setattr(mode=0o600))
-    other = client.compound(put(handle), ops.seek(ops.ANONYMOUS, 0, const.CONTENT_DATA),
-                            credential=auth_sys(1234, 1234))
-    assert other.status == Status.ACCESS
 
 
 @pytest.mark.parametrize("guarded", [True, False])

@@ -1,8 +1,8 @@
 """What becomes of a recall, by how its client takes it.
 
 These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md. None
-of them needs a patch of its own, but those of patches 0060, 0061, 0066, 0067 and
-0081.
+of them needs a patch of its own, but those of patches 0060, 0061, 0066, 0067, 0081
+and 0093.
 """
 
 import threading
@@ -159,3 +159,31 @@ def test_0081_who_is_not_asked_within_a_lease_keeps_its_layouts(start):
     recalled = {client.backchannel.next_recall(10).stateid for _ in range(12)}
     assert len(recalled) == 12 and server.calls("layoutreturn") == []
     client.close()
+
+
+def test_0093_a_layout_recalled_while_it_is_granted_is_given_back(server, client):
+    handle, opened, stateid = granted(client)
+    client.call(put(handle), layout_ops.layoutreturn(stateid))
+    server.set(layoutget_delay_ms=500)
+    results = []
+    getter = threading.Thread(target=lambda: results.append(
+        client.compound(put(handle), layout_ops.layoutget(opened))))
+    getter.start()
+    time.sleep(0.15)
+    assert server.recall(iomode=const.IOMODE_READ) != 0  # not that one
+    getter.join()
+    assert results.pop().status == Status.OK
+    assert server.recall() == 0
+    client.call(put(handle), layout_ops.layoutreturn(client.backchannel.next_recall().stateid))
+    before = len(server.calls("layoutreturn"))
+    getter = threading.Thread(target=lambda: results.append(
+        client.compound(put(handle), layout_ops.layoutget(opened))))
+    getter.start()
+    time.sleep(0.15)
+    assert server.recall() != 0  # there is none
+    getter.join()
+    assert results.pop().status == Status.RECALLCONFLICT
+    assert len(server.calls("layoutreturn")) == before + 1
+    server.set(layoutget_delay_ms=0)
+    assert client.compound(put(handle), layout_ops.layoutget(opened)).status == Status.OK
+    healthy(server)
