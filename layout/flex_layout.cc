@@ -160,7 +160,7 @@ Result<FlexLayout> decode_flex_layout(std::span<const std::byte> body) {
 FlexDevice flex_device(const DeviceMember& server, const std::optional<NetAddress>& client) {
   FlexDevice device;
   for (const DeviceAddress& one : addresses_for(server, client)) {
-    const auto known = std::ranges::find(device.addresses, one.address, &DeviceAddress::address);
+    const auto known = std::ranges::find(device.addresses, one);
     if (known == device.addresses.end()) device.addresses.push_back(one);
   }
   return device;

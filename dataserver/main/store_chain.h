@@ -67,7 +67,7 @@ class StoreChain {
   virtual void wait_for_target(bool /*wait*/) {}
   // Whether its single target was found to have been rolled back; and whether it is refused for
   // that, as it is from serve() on. `as_it_is`: it is taken all the same. A parity group changes
-  // nothing at its targets before serve(): this data server may be an old copy.
+  // no object at its targets before serve(): this data server may be an old copy.
   [[nodiscard]] virtual bool rolled_back() const { return false; }
   [[nodiscard]] virtual bool refused() const { return false; }
   virtual void serve(bool /*as_it_is*/) {}

@@ -292,7 +292,7 @@ class Group {
   Task<bool> handle_failures();
 
   void begin_recovery();
-  // It is in this mode, as the record says. Precondition: nothing is under way.
+  // It is in this mode, as the record says, or is to. Precondition: nothing is under way.
   void recover_in(const Mode& mode);
   // The mode, what is dirty, and a log that says so.
   Task<bool> adopt(const Mode& mode, const LogState& log);

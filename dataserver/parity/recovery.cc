@@ -80,19 +80,29 @@ void Recovery::wait_for_late(std::uint32_t late) {
       numbers_of(late));
 }
 
+// The room that is told is what there will be without it.
+void Recovery::will_be_out(Mode mode, int member) {
+  mode.out = member;
+  group_.recover_in(mode);
+  group_.view().away.store(0);
+}
+
 // Finds out who is there. One may be away when all others are and nothing is in doubt: it is out.
 Task<bool> Recovery::go_without(Op& op, const LogState& log) {
   const std::uint32_t away = co_await group_.calls().probe(group_.calls().readable(op.mode));
   const std::uint32_t late = group_.calls().unsettled(group_.calls().readable(op.mode) & ~away);
   group_.view().away.store(away | late);
-  if (!may_change_.load()) co_return false;
+  const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
+  const bool one = group_.record().out < 0 && std::popcount(away) == 1;
+  if (!may_change_.load()) {
+    if (late == 0 && one && clean) will_be_out(op.mode, std::countr_zero(away));
+    co_return false;
+  }
   if (late != 0) {
     wait_for_late(late);
     co_return false;
   }
   if (away == 0) co_return true;
-  const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
-  const bool one = group_.record().out < 0 && std::popcount(away) == 1;
   if (one && !clean && give_up_.load() == std::countr_zero(away)) {
     co_return co_await go_on_without(op, static_cast<unsigned>(give_up_.load()), log);
   }

@@ -52,6 +52,7 @@ class Recovery {
   // The record, and what is to be done about the log.
   Task<Result<LogState>> load_group();
   void wait_for(std::uint32_t away, const LogState& log);
+  void will_be_out(Mode mode, int member);
   void wait_for_late(std::uint32_t members);
   Task<bool> go_without(Op& op, const LogState& log);
   Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);

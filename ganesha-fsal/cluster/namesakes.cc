@@ -41,7 +41,7 @@ std::vector<std::string> namesakes(std::span<const ServerView> servers) {
   for (const auto& [address, ids] : addresses) {
     if (ids.size() < 2) continue;
     found.push_back(
-        fmt::format("Data servers {} say that they are at {}: clients reach only one of them. "
+        fmt::format("Data servers {} say that they are at {}: a client may reach only one of them. "
                     "Change server.listen, server.advertise or network.addresses "
                     "(weft-ds.toml(5)).",
                     listed(ids), layout::to_string(address)));

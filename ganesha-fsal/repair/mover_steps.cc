@@ -102,7 +102,9 @@ Result<bool> Mover::fill_or_finish(const Known& known, const Round& round) {
   const bool lost = to == nullptr || to->reach == Reach::kGone;
   const bool current = is_current(**map, move.to);
   const bool given_up = lost || to->duty != Duty::kServing || known.given_up;
-  if (lost || (!current && (given_up || !has_source(**map, move.to, round)))) {
+  // The server that is to keep the object has its copy, whatever the successor got meanwhile.
+  const bool stays = known.given_up && is_current(**map, move.from);
+  if (lost || stays || (!current && (given_up || !has_source(**map, move.to, round)))) {
     auto cancelled = cancel(move, to);
     if (!cancelled) return pass(cancelled);
     return true;

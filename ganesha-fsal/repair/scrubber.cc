@@ -290,8 +290,13 @@ void Scrubber::resolved(const Resolution& what, const Result<ScrubOutcome>& outc
   } else {
     keep_findings(what.file, outcome->findings);
     const auto mended = std::ranges::count(outcome->findings, true, &ScrubFinding::mended);
-    how = mended == 0 ? "no copy differs from that"
-                      : fmt::format("{} copies made equal to it", mended);
+    if (mended > 0) {
+      how = fmt::format("{} copies made equal to it", mended);
+    } else if (outcome->findings.empty()) {
+      how = "no copy differs from that";
+    } else {
+      how = "nothing was changed, since it has no current copy of what differs";
+    }
   }
   spdlog::warn("event=scrub_resolved file={:x} from={} outcome=\"{}\"", what.file, what.from, how);
   constexpr std::size_t kMostKept = 10;

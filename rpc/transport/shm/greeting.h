@@ -5,9 +5,11 @@
 // accepting side looks at who it is (SO_PEERCRED), checks and maps both memories (shared_memory.h),
 // and answers with a Welcome and its own bell.
 //
-// A descriptor of anything but memory, a Unix socket or an eventfd is refused, and closed by a
-// thread that nobody waits for (late_close.h): it may be of a file system that does not answer.
-// While too many of these are not closed, only root and our own user are heard.
+// A descriptor of a greeting that is of anything but memory, a Unix socket or an eventfd is
+// refused, and closed by a thread that nobody waits for (late_close.h): it may be of a file system
+// that does not answer. While too many of these are not closed, only root and our own user are
+// heard. What else a user who is admitted by name sends, through that socket later or in the queue
+// of another one, the kernel closes on our threads.
 //
 // Each side rings the other's bell only if the other's user is root or its own; who is admitted by
 // name gets a byte through the socket instead (shm_channel.h). Both listen to both.

@@ -204,7 +204,6 @@ TEST_CASE("space that cannot be reserved is no member's failure", "[parity]") {
   CHECK(rig.bad_rows(kObject) == 0);
 }
 
-// A crash in the middle of writes, with others taking what was free: recovery has what it needs.
 TEST_CASE("space is not said to be short while members are waited for", "[parity]") {
   ParityRig rig(3, 4096);
   rig.options.patience = 50ms;
@@ -220,6 +219,7 @@ TEST_CASE("space is not said to be short while members are waited for", "[parity
   CHECK(rig.allocate(kObject, 0, 100'000));
 }
 
+// A crash in the middle of writes, with others taking what was free: recovery has what it needs.
 TEST_CASE("full members recover", "[parity]") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SmallMembers rig(seed);

@@ -30,8 +30,9 @@ TEST_CASE("of those that cannot it is said which, and what is to be changed", "[
                                   server(5, "a", {"192.0.2.5:2051"})};
   CHECK(namesakes(servers) ==
         std::vector<std::string>{
-            "Data servers 1, 2 say that they are at 192.0.2.1:2051: clients reach only one of "
-            "them. Change server.listen, server.advertise or network.addresses (weft-ds.toml(5)).",
+            "Data servers 1, 2 say that they are at 192.0.2.1:2051: a client may reach only "
+            "one of them. Change server.listen, server.advertise or network.addresses "
+            "(weft-ds.toml(5)).",
             "Data servers 1, 2, 5 are all called a: change server.name (weft-ds.toml(5))."});
   // A new one where one is that is gone.
   servers[0].connected = false;
