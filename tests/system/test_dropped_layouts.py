@@ -39,8 +39,8 @@ def test_seek_goes_by_no_size_that_is_in_doubt(run, network):
     layout = client.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
     there = layout_ops.unpack_files_layout(layout.layouts[0].body).handles[0]
     stripes = weft(cluster, "layout", "show", f"{cluster.path}/file")["stripes"]
-    first, second = (next(server for server in cluster.ds
-                          if server.name == stripe["copies"][0]["ds_name"]) for stripe in stripes)
+    first, second = (next(server for server in cluster.ds if server.name == stripe["ds_name"])
+                     for stripe in stripes)
     at_server = InNamespace(cluster.mds_node, lambda: Client(
         (first.node.address, NFS_PORT), minor=1, owner=b"dropping",
         flags=const.EXCHGID_USE_PNFS_DS)).result()

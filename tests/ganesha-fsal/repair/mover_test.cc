@@ -1,4 +1,6 @@
 // Mover over a namespace in memory; copies are made by the Repairer with fake data servers.
+#include <catch2/generators/catch_generators.hpp>
+
 #include "tests/ganesha-fsal/repair/mover_fixture.h"
 
 using namespace weft;
