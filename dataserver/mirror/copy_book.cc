@@ -56,12 +56,10 @@ void CopyBook::add_uncommitted(const layout::ObjectId& object, std::uint32_t par
 }
 
 void CopyBook::add_unreported(const layout::ObjectId& object, std::uint32_t partner,
-                              ByteRange range, bool failed_here) {
+                              ByteRange range) {
   Shard& shard = shard_of(object);
   const MutexLock lock(shard.mutex);
-  Generation& generation = present(shard, {object, partner});
-  generation.unreported.add(range);
-  generation.failed_here = generation.failed_here || failed_here;
+  present(shard, {object, partner}).unreported.add(range);
 }
 
 CopyBook::Owed CopyBook::owed(const layout::ObjectId& object, std::uint32_t partner) {
@@ -74,7 +72,6 @@ CopyBook::Owed CopyBook::owed(const layout::ObjectId& object, std::uint32_t part
   for (const auto& [number, generation] : copy.owed) {
     owed.uncommitted.add(generation.uncommitted);
     owed.unreported.add(generation.unreported);
-    owed.failed_here = owed.failed_here || generation.failed_here;
   }
   copy.open = 0;
   return owed;

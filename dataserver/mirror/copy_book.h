@@ -37,7 +37,6 @@ class CopyBook {
     std::uint64_t generation = 0;
     ExtentSet uncommitted;
     ExtentSet unreported;
-    bool failed_here = false;  // of what is unreported, some failed at the own store
   };
 
   [[nodiscard]] bool missed(const layout::ObjectId& object, std::uint32_t partner,
@@ -48,8 +47,7 @@ class CopyBook {
   void forget(const layout::ObjectId& object, std::uint32_t partner);
 
   void add_uncommitted(const layout::ObjectId& object, std::uint32_t partner, ByteRange range);
-  void add_unreported(const layout::ObjectId& object, std::uint32_t partner, ByteRange range,
-                      bool failed_here = false);
+  void add_unreported(const layout::ObjectId& object, std::uint32_t partner, ByteRange range);
   // What a COMMIT that begins now must see to.
   [[nodiscard]] Owed owed(const layout::ObjectId& object, std::uint32_t partner);
   // It has been seen to: what came since stays.
@@ -75,7 +73,6 @@ class CopyBook {
   struct Generation {
     ExtentSet uncommitted;
     ExtentSet unreported;
-    bool failed_here = false;
   };
   struct Copy {
     std::uint32_t epoch = 0;  // of the handle that what is missed was written with

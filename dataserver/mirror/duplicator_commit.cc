@@ -103,8 +103,7 @@ Task<Result<WriteVerifier>> Duplicator::report_lost(CommitOp& op, Flow::Self sel
       book_.settled(op.handle.object, id, op.owed[i].generation);
       continue;
     }
-    const MissedReports::What what{op.handle.object_epoch, op.owed[i].failed_here};
-    mine().reports.report(op.handle.object, id, what, lost,
+    mine().reports.report(op.handle.object, id, {op.handle.object_epoch, false}, lost,
                           reports.make([this, &op, i, id](Result<> reported) {
                             if (reported) {
                               book_.settled(op.handle.object, id, op.owed[i].generation);

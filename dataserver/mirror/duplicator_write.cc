@@ -185,15 +185,16 @@ Task<bool> Duplicator::report_partners(WriteOp& op, Flow::Self self) {
                                  op.failed_here() && failed_by_store(op.here.error())};
   Callbacks reports(self);
   for (const std::uint32_t id : untold(op)) {
-    mine().reports.report(
-        op.handle.object, id, what, extents, reports.make([this, &op, id, what](Result<> reported) {
-          if (reported) return;
-          // Who is refused may give up, and COMMIT is told all the same.
-          if (op.pending_since || reported.error() == Errc::kBusy) {
-            book_.add_unreported(op.handle.object, id, op.range, what.failed_here);
-          }
-          op.refused = std::move(reported.error());
-        }));
+    mine().reports.report(op.handle.object, id, what, extents,
+                          reports.make([this, &op, id](Result<> reported) {
+                            if (reported) return;
+                            // Who is refused may give up, and COMMIT is told all the same. What is
+                            // in doubt at both is equal after that, whichever it is.
+                            if (op.pending_since || reported.error() == Errc::kBusy) {
+                              book_.add_unreported(op.handle.object, id, op.range);
+                            }
+                            op.refused = std::move(reported.error());
+                          }));
   }
   co_await reports;
   co_return !op.refused;

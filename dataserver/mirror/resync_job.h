@@ -120,6 +120,8 @@ class Resyncs::Job : public std::enable_shared_from_this<Job> {
                                                rpc::nfs4::CompoundResult& result);
   enum class Ends : std::uint8_t { kCutOnly, kBoth };
   [[nodiscard]] Task<Step<>> settle_end(Piece& piece, Ends ends);
+  [[nodiscard]] Task<Step<>> cut_to(std::uint64_t end);
+  [[nodiscard]] Task<Step<>> make_empty(Piece& piece);
   [[nodiscard]] Task<Step<>> verify(const Piece& piece);
 
   Parts& parts_;

@@ -249,7 +249,12 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece, Ends ends) {
   } else if (end_here < end_there && piece.bytes == 0) {
     wanted = end_here;
   }
-  if (wanted == end_here) co_return {};
+  if (wanted == end_here) {
+    // An object of no bytes is one: a copy without is taken for one that has lost it.
+    const bool empty = !found && !piece.none && end_there == 0 && !request_.report_only;
+    if (empty) co_return co_await make_empty(piece);
+    co_return {};
+  }
   if (request_.report_only) {
     const std::uint64_t shorter = std::min(end_here, end_there);
     differs(shorter, std::max(end_here, end_there) - shorter);
@@ -261,10 +266,21 @@ Task<Resyncs::Job::Step<>> Resyncs::Job::settle_end(Piece& piece, Ends ends) {
     co_return over({Errc::kIo, "the source has no object, of which there are bytes here"});
   }
   if (auto may = admit(piece); !may) co_return may;
+  co_return co_await cut_to(wanted);
+}
+
+Task<Resyncs::Job::Step<>> Resyncs::Job::cut_to(std::uint64_t end) {
   const auto cut = co_await call<Result<ObjectStat>>(
-      flow_, [&](auto done) { parts_.store.truncate(request_.object, wanted, std::move(done)); });
+      flow_, [&](auto done) { parts_.store.truncate(request_.object, end, std::move(done)); });
   if (!cut) co_return over(cut.error());
   co_return {};
+}
+
+// A cut to nothing makes no object.
+Task<Resyncs::Job::Step<>> Resyncs::Job::make_empty(Piece& piece) {
+  if (auto may = admit(piece); !may) co_return may;
+  if (auto made = co_await cut_to(1); !made) co_return made;
+  co_return co_await cut_to(0);
 }
 
 // What is here now, read back, is what is wanted.

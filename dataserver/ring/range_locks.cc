@@ -117,6 +117,8 @@ void RangeLocks::acquire(const layout::ObjectId& object, ByteRange range, Grante
       if (other.kind == Kind::kHold) ++made->before;
       led = led || other.leads;
     });
+    // Who follows is not to wait behind one who waits for who leads, either.
+    if (led && as != As::kFollows) made->leads = true;
     if (!led || as != As::kFollows) {
       Entry& entry = ranges.add(std::move(made));
       if (entry.before > 0) {

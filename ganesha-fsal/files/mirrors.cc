@@ -353,10 +353,12 @@ Result<Mirrors::Step> Mirrors::leave_out_lost(FileId file, const layout::LayoutM
     if (known && without.empty()) return Step{};
   }
   for (const std::uint32_t ds_id : without) {
-    if (auto out = no_object(file, ds_id); !out) {
-      spdlog::warn("event=lost_object_stays file={:x} ds={} error=\"{}\"", file, ds_id,
-                   out.error().describe());
-    }
+    const auto out = no_object(file, ds_id);
+    if (out || out.error() == Errc::kNotFound || out.error() == Errc::kStale) continue;
+    spdlog::warn("event=lost_object_stays file={:x} ds={} error=\"{}\"", file, ds_id,
+                 out.error().describe());
+    FileTable::Changing(parts_.files, file)->mirrors.look = {};  // they are asked again
+    break;
   }
   if (!without.empty()) return Step{"copies that have no object are being left out"};
   const auto answered = [this, file](std::vector<std::uint32_t> found) {

@@ -94,7 +94,8 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   if (confirmed != nullptr && !impostor) {
     if (confirmed->client->info.principal != principal) {
       // Two who claim one name: the first keeps it while its lease lasts, if it has anything here.
-      if (confirmed->client->has_right.load() && !end_if_expired(*confirmed)) {
+      const bool stays = confirmed->client->has_right.load() || is_busy(*confirmed);
+      if (stays && !end_if_expired(*confirmed)) {
         return std::unexpected(Status::NFS4ERR_CLID_INUSE);
       }
       drop_record(confirmed->client->info.id);
@@ -194,7 +195,7 @@ OrStatus<nfs4::CreateSessionOk> ClientTable::make_session(Record& record,
   if (args.fore.max_request < kLeastMessage || args.fore.max_response < kLeastMessage) {
     return std::unexpected(Status::NFS4ERR_TOOSMALL);
   }
-  if (!record.client->has_right.load() && !record.sessions.empty()) {
+  if (!record.client->has_right.load() && !record.sessions.empty() && !is_busy(record)) {
     drop_session(record, record.sessions.front());
     record.sessions.pop_front();
   }
@@ -328,12 +329,14 @@ ClientTable::Record* ClientTable::owner_record(const std::string& owner, bool co
   return found == index.end() ? nullptr : &records_.at(found->second);
 }
 
+bool ClientTable::is_busy(const Record& record) {
+  return std::ranges::any_of(record.sessions, [](const auto& session) { return session->busy(); });
+}
+
 std::optional<std::int64_t> ClientTable::expired(const Record& record) const {
   const std::int64_t renewed = record.client->renewed_ns.load(std::memory_order_acquire);
   if (clock_.now().time_since_epoch() - Nanoseconds(renewed) <= options_.lease) return {};
-  if (std::ranges::any_of(record.sessions, [](const auto& session) { return session->busy(); })) {
-    return {};
-  }
+  if (is_busy(record)) return {};
   return renewed;
 }
 
@@ -380,10 +383,13 @@ bool ClientTable::make_room(bool server, const std::string& host) {
 }
 
 const ClientTable::Record* ClientTable::oldest_newcomer(Use& use) {
-  while (!use.newcomers.empty()) {
-    Record& oldest = records_.at(use.newcomers.front());
-    if (!oldest.client->has_right.load()) return &oldest;
-    is_no_newcomer(oldest);
+  for (auto at = use.newcomers.begin(); at != use.newcomers.end();) {
+    Record& oldest = records_.at(*at++);
+    if (oldest.client->has_right.load()) {
+      is_no_newcomer(oldest);
+    } else if (!is_busy(oldest)) {
+      return &oldest;
+    }
   }
   return nullptr;
 }

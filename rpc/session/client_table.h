@@ -137,6 +137,7 @@ class ClientTable {
   [[nodiscard]] Use& use_of(bool server) WEFT_REQUIRES(mutex_) {
     return server ? servers_ : clients_;
   }
+  [[nodiscard]] static bool is_busy(const Record& record);  // a request of it runs
   // Nanoseconds of the last sign of life, if that is longer ago than a lease lasts and no request
   // runs.
   [[nodiscard]] std::optional<std::int64_t> expired(const Record& record) const

@@ -25,6 +25,8 @@ constexpr std::size_t kLowWaterLeast = std::size_t{64} << 10;
 constexpr std::size_t kLowWaterMost = std::size_t{256} << 10;
 // What a queue may take of memory without counting for it, and by which it counts beyond that.
 constexpr std::size_t kQueueStep = std::size_t{16} << 10;
+// Of what a client does not take: the answers of more slots than a session has.
+constexpr std::size_t kMostQueueMemory = std::size_t{1} << 20;
 
 void set_option(int fd, int level, int name, int value) {
   // Best effort: every one of these is a refinement, none is needed for correctness.
@@ -288,7 +290,7 @@ void TcpChannel::send(Message message) {
 bool TcpChannel::queue_has_room() {
   const Standing standing = reader_.standing();
   if (standing == Standing::kServer || queue_.memory() <= kQueueStep) return true;
-  if (standing == Standing::kStranger) return false;
+  if (standing == Standing::kStranger || queue_.memory() > kMostQueueMemory) return false;
   return queue_hold_.grow(PoolShare::kReplies, queue_.memory() / kQueueStep * kQueueStep);
 }
 
@@ -365,7 +367,7 @@ bool TcpChannel::crawls(TimePoint now) {
   measured_at_ = now;
   received_before_ = received_;
   sent_before_ = queue_.sent();
-  queued_before_ = queue_.held() > kQueueStep ? queue_.bytes() : 0;
+  queued_before_ = queue_.held() > kQueueStep ? std::min(queue_.bytes(), queue_.held()) : 0;
   if (!(sends || takes) || !is_short(pool_)) {
     slow_since_ = {};
   } else if (slow_since_ == TimePoint{}) {

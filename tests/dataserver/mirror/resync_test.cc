@@ -82,6 +82,19 @@ struct Rig : MirrorRig {
     run_until([&] { return found.has_value(); });
     return *found;
   }
+  bool exists(std::uint32_t id) {
+    std::optional<bool> found;
+    servers.at(id).store->stat(kMirrored,
+                               [&](const Result<ObjectStat>& r) { found = r.has_value(); });
+    run_until([&] { return found.has_value(); });
+    return *found;
+  }
+  void cut(std::uint32_t id, std::uint64_t end) {
+    bool done = false;
+    servers.at(id).store->truncate(kMirrored, end,
+                                   [&](const Result<ObjectStat>& r) { done = r.has_value(); });
+    REQUIRE(run_until([&] { return done; }));
+  }
   // Of its file, in the midst of an operation too.
   off_t length(std::uint32_t id) {
     const std::string object = "objects/" + object_path(kMirrored);
@@ -247,6 +260,18 @@ TEST_CASE("an object that is not there is made, and holes stay holes") {
   CHECK(rig.bytes(kSecond) == rig.bytes(kFirst));
   CHECK(rig.stat(kSecond).size == 12 * kMiB + 5000);
   CHECK(rig.stat(kSecond).allocated < kMiB);
+}
+
+TEST_CASE("an object that has no bytes is made, too") {
+  Rig rig;
+  rig.put(kFirst, 0, "x");
+  rig.cut(kFirst, 0);
+  REQUIRE(rig.exists(kFirst));
+  REQUIRE_FALSE(rig.exists(kSecond));
+  rig.begin({{0, 4 * kMiB}}, 0, 1);
+  CHECK(rig.finish().state == State::kDone);
+  CHECK(rig.exists(kSecond));
+  CHECK(rig.stat(kSecond).size == 0);
 }
 
 TEST_CASE("between current copies nothing is cut for an object that is lost at the source") {

@@ -490,6 +490,7 @@ void Cluster::check_lost_object() {
     const Storage there = storage_of(ds_ids[stripe]);
     const auto before = stored_object(there, object, size);
     if (!before || before->find_first_not_of('\0') == std::string::npos) continue;
+    if ((*map)->copies.size() != 2) continue;
     const std::uint64_t how = choose(3);
     const auto server =
         std::ranges::find(servers_, there.server, [](const auto& s) { return s.get(); });
