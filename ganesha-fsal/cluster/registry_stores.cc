@@ -21,11 +21,11 @@ bool is_accepted(const ServerRecord& record, const control::StoreState& state) {
   return state == record.history->accepted || state == record.history->before;
 }
 
-// By the run before the last one that was accepted, which may not have noted its state yet.
-bool is_of_earlier_run(const ServerRecord& record, const control::Register& request) {
-  if (!record.history || !record.history->before) return false;
-  const control::StoreState& before = *record.history->before;
-  return request.state == before && request.boot == before.boot;
+// The last run that was accepted has not noted its state yet, and this is another one: of before
+// it, which may never have been accepted, or of after it.
+bool is_of_another_run(const ServerRecord& record, const control::Register& request) {
+  return record.history && record.history->before && request.state == *record.history->before &&
+         request.boot != record.history->accepted.boot;
 }
 
 // Short: a registration is refused with it, which takes control::kMaxText bytes.
@@ -114,7 +114,7 @@ Result<> Registry::check_store(std::uint32_t ds_id, const layout::NetAddress& fr
   if (auto rival = rival_locked(record, concrete(from, request.addresses), request.boot, silent)) {
     refused.rival = true;
     refused.why = std::move(rival->why);
-  } else if (is_of_earlier_run(record, request) && heard_of_late_locked(ds_id)) {
+  } else if (is_of_another_run(record, request) && heard_of_late_locked(ds_id)) {
     // What a run sent before it died may be read after the next one has registered. If that one is
     // not heard of, this one is alive after all.
     refused.rival = true;
