@@ -28,7 +28,7 @@ struct TcpLimits {
   Milliseconds drain_deadline{kDrainDeadline};  // a draining close
   // Of replies, on the wire; beyond it reading stops. So it does when they take more than 16 KiB of
   // memory, beside buffers of the pool: of a stranger at once, of a client when the pool, where it
-  // counts from then on, has no room for them.
+  // counts from then on, has no room for them, or at 1 MiB.
   std::size_t max_queued_bytes = std::size_t{8} << 20;
   LocatePayload locate_payload = nullptr;  // to place bulk data on a page boundary
   // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:
@@ -40,8 +40,8 @@ struct TcpLimits {
   // What is known of who connects. A stranger is to show more in time, and sends small records
   // until then (rpc/onc/record_reader.h); with memory that is short, a client that is slower than
   // least_rate for slow_deadline, at what it has begun to send or at taking what it is sent, is
-  // given up, and so is one that takes what is queued so slowly that all of it, if it holds memory,
-  // would last longer than record_deadline. The time is longer than TCP pauses over a far link that
+  // given up, and so is one that takes what is queued so slowly that the memory it holds would last
+  // longer than record_deadline. The time is longer than TCP pauses over a far link that
   // loses a packet and its repetition, and shorter than others wait for memory (memory_deadline).
   // What it holds meanwhile is bounded: a stranger by max_stranger_bytes, a host's clients by
   // HostShare.
