@@ -3,7 +3,6 @@ when a data server refuses it, and then closes."""
 
 from harness.cluster import Cluster, Options
 from harness.config import NFS_PORT
-from harness.counters import weft
 from harness.in_namespace import InNamespace
 from harness.run import wait_until
 from wire import Client, Status, const, layout_ops, ops
@@ -34,26 +33,29 @@ def test_what_it_has_committed_is_the_files_after_its_close(run, network):
 def test_seek_goes_by_no_size_that_is_in_doubt(run, network):
     cluster = Cluster(run, network, Options(data_servers=2, stripe_unit=SIZE,
                                             extra={"Inline": "0", "Kept_Layouts": "0"}))
+    for server in cluster.ds:
+        server.process.wait_port(NFS_PORT)
     client = cluster.connect(owner=b"dropping")
     handle, opened = client.open("/export", b"file", create=True)
-    layout = client.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
-    there = layout_ops.unpack_files_layout(layout.layouts[0].body).handles[0]
-    stripes = weft(cluster, "layout", "show", f"{cluster.path}/file")["stripes"]
-    first, second = (next(server for server in cluster.ds if server.name == stripe["ds_name"])
-                     for stripe in stripes)
-    at_server = InNamespace(cluster.mds_node, lambda: Client(
-        (first.node.address, NFS_PORT), minor=1, owner=b"dropping",
-        flags=const.EXCHGID_USE_PNFS_DS)).result()
-    at_server.call(ops.putfh(there), ops.write(ops.ANONYMOUS, 0, b"x" * SIZE, const.FILE_SYNC4))
-    second.node.cut()
+    granted = client.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
+    layout = layout_ops.unpack_files_layout(granted.layouts[0].body)
+    there = layout.handles[layout.first_stripe]
+    at_servers = [InNamespace(cluster.mds_node, lambda server=server: Client(
+        (server.node.address, NFS_PORT), minor=1, owner=b"dropping",
+        flags=const.EXCHGID_USE_PNFS_DS)).result() for server in cluster.ds]
+    written = [at.compound(ops.putfh(there), ops.write(
+        ops.ANONYMOUS, 0, b"x" * SIZE, const.FILE_SYNC4)).status for at in at_servers]
+    assert written.count(Status.OK) == 1
+    other = cluster.ds[1 - written.index(Status.OK)]
+    other.node.cut()
     client.call(ops.putfh(handle), ops.close(opened))
 
     def data():
         return client.compound(ops.putfh(handle),
                                ops.seek(ops.ANONYMOUS, 0, const.CONTENT_DATA), timeout=30)
     assert data().status == Status.DELAY
-    second.node.restore()
+    other.node.restore()
     wait_until(lambda: data().status == Status.OK, 60, "the size", 0.2)
     assert data().last.offset == 0
-    at_server.close()
-    client.close()
+    for at in (*at_servers, client):
+        at.close()
