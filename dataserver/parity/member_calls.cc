@@ -383,24 +383,13 @@ Task<Result<MemberCalls::Extent>> MemberCalls::measure(Op& op, ObjectId object,
 }
 
 Task<Result<std::uint64_t>> MemberCalls::next_row(Op& op, ObjectId object, std::uint64_t row,
-                                                  std::uint32_t mask) {
+                                                  std::uint32_t mask, Of of) {
   std::uint64_t first = kNoData;
   Join join;
   for (unsigned member = 0; member < count(); ++member) {
     if ((mask >> member & 1) == 0) continue;
-    for (const bool sums : {false, true}) ask_next(op, join, member, object, sums, row, first);
-  }
-  co_await join;
-  if (op.failed != 0) co_return member_failed();
-  co_return first;
-}
-
-Task<Result<std::uint64_t>> MemberCalls::next_block(Op& op, ObjectId object, std::uint64_t row,
-                                                    std::uint32_t mask) {
-  std::uint64_t first = kNoData;
-  Join join;
-  for (unsigned member = 0; member < count(); ++member) {
-    if ((mask >> member & 1) != 0) ask_next(op, join, member, object, false, row, first);
+    ask_next(op, join, member, object, false, row, first);
+    if (of == Of::kAll) ask_next(op, join, member, object, true, row, first);
   }
   co_await join;
   if (op.failed != 0) co_return member_failed();

@@ -135,13 +135,13 @@ class MemberCalls {
     std::uint64_t rows = 0;
   };
   Task<Result<Extent>> measure(Op& op, ObjectId object, std::uint32_t mask);
+  // What of a row is looked for. Blocks alone where it matters that a row has nothing: its checksum
+  // may be there all the same, between those of other rows.
+  enum class Of : std::uint8_t { kAll, kBlocks };
   // The first row at or after this one of which any of these members has something, a block or a
   // checksum; kNoData: none. Where those that are read have nothing of a row, no member is to.
   Task<Result<std::uint64_t>> next_row(Op& op, ObjectId object, std::uint64_t row,
-                                       std::uint32_t mask);
-  // Of blocks alone: what is between checksums of others is no hole.
-  Task<Result<std::uint64_t>> next_block(Op& op, ObjectId object, std::uint64_t row,
-                                         std::uint32_t mask);
+                                       std::uint32_t mask, Of of = Of::kAll);
   // Objects of the group: those of which any member that is read has the checksums.
   Task<Result<>> list(Op& op, ListPlace from, ObjectList& into);
   // A block that cannot be read is not good, and unread.

@@ -504,7 +504,8 @@ Task<bool> Recovery::find_holes(Op& op, const Image& image, Settled& settled) {
     }
     const std::uint64_t at = image.first + row;
     if (zeros && !nothing && next <= at) {
-      auto found = co_await group_.calls().next_block(op, image.object, at, there);
+      auto found =
+          co_await group_.calls().next_row(op, image.object, at, there, MemberCalls::Of::kBlocks);
       if (!found) co_return false;
       next = *found;
     }
