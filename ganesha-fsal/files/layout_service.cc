@@ -117,23 +117,23 @@ void LayoutService::look_at_kept(const std::set<std::uint32_t>& away) {
   }
 }
 
-void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
-  ++returned_;
+template <class Remove>
+void LayoutService::let_go(FileId file, ClientId client, const Remove& remove) {
   const bool nothing = change(file, [&](LayoutState& state) {
-    if (!state.grants.remove_segment(client, access)) return false;
+    if (!remove(state.grants)) return false;
     forget_kept(file, client);
     return true;
   });
   if (nothing) tell_if_idle(file);
 }
 
+void LayoutService::returned(FileId file, ClientId client, layout::Access access) {
+  ++returned_;
+  let_go(file, client, [&](FileGrants& grants) { return grants.remove_segment(client, access); });
+}
+
 void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::Access> only) {
-  const bool nothing = change(file, [&](LayoutState& state) {
-    if (!state.grants.remove(client, only)) return false;
-    forget_kept(file, client);
-    return true;
-  });
-  if (nothing) tell_if_idle(file);
+  let_go(file, client, [&](FileGrants& grants) { return grants.remove(client, only); });
 }
 
 void LayoutService::revoke(FileId file, ClientId client, std::string_view cause) {
@@ -179,12 +179,9 @@ std::size_t LayoutService::recall_all(std::string_view reason, const RecallWhat&
 
 // What was granted since is another layout, and was not asked for.
 void LayoutService::none_of(FileId file, const Recalled& what, std::uint64_t number) {
-  const bool nothing = change(file, [&](LayoutState& state) {
-    if (!state.grants.remove_recalled(what.client, what.only, number)) return false;
-    forget_kept(file, what.client);
-    return true;
+  let_go(file, what.client, [&](FileGrants& grants) {
+    return grants.remove_recalled(what.client, what.only, number);
   });
-  if (nothing) tell_if_idle(file);
 }
 
 void LayoutService::ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason,

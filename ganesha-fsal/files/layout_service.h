@@ -170,6 +170,9 @@ class LayoutService {
   template <class Change>
   auto change(FileId file, const Change& make);
   void forget_kept(FileId file, ClientId client);
+  // What remove(grants) takes away is no longer the client's; it says whether that was the last.
+  template <class Remove>
+  void let_go(FileId file, ClientId client, const Remove& remove);
   void tell_if_idle(FileId file);
   void ask(FileId file, const std::vector<Recalled>& asked, std::string_view reason,
            std::uint64_t number);
