@@ -59,6 +59,7 @@ bool is_in_range(const GaneshaKey& key, std::string_view text) {
 }
 
 std::string number_text(const GaneshaKey& key) {
+  if (key.least == 0 && key.most == 0) return "must be 0";
   return fmt::format("must be a number{} from {} to {}, without quotes or a unit",
                      key.takes == GaneshaValue::kSeconds ? " of seconds" : "", key.least, key.most);
 }
