@@ -93,6 +93,27 @@ def test_downgrades_conflict_with_nobody(on_wire):
     on_wire(check)
 
 
+def test_an_upgrade_whose_truncate_fails_takes_no_share(run, network):
+    """The owner reads as before, and others may deny what it would have had."""
+    cluster = Cluster(run, network, Options(data_servers=1, extra={"Inline": "0"}))
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has no data servers")
+    with cluster.connect() as one, cluster.connect() as other:
+        handle, made = one.open("/export", b"file", create=True)
+        one.call(ops.putfh(handle), ops.write(made, 0, b"x" * 100_000))
+        one.call(ops.putfh(handle), ops.close(made))
+        _, opened = one.open("/export", b"file", share=const.SHARE_READ)
+        cluster.ds[0].process.pause()
+        upgrade = one.compound(*one.at("/export"), ops.open_file(
+            b"file", one.clientid, share=const.SHARE_WRITE, create=True, size=0))
+        assert upgrade.status == Status.DELAY
+        denies = other.compound(*other.at("/export"), ops.open_file(
+            b"file", other.clientid, share=const.SHARE_READ, deny=const.SHARE_WRITE))
+        assert denies.status == Status.OK
+        cluster.ds[0].process.resume()
+        one.call(ops.putfh(handle), ops.close(opened))
+
+
 def packets(server):
     """That the data server's machine has received."""
     devices = subprocess.run(["ip", "netns", "exec", server.node.namespace, "cat", "/proc/net/dev"],
