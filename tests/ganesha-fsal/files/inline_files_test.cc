@@ -49,10 +49,7 @@ struct InlineFilesTest : FileIoTest {
 struct LateWriterTest : InlineFilesTest {
   LateWriterTest() {
     stop();
-    auto started = MetadataServer::start(options, environment(), held);
-    REQUIRE(started);
-    server = std::move(*started);
-    names = &server->names();
+    start(held);
     for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
   }
   ~LateWriterTest() {

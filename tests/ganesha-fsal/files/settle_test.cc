@@ -538,10 +538,7 @@ TEST_CASE_METHOD(Fixture,
 struct HeldFixture : Fixture {
   HeldFixture() {
     stop();
-    auto started = MetadataServer::start(options, environment(), held);
-    REQUIRE(started);
-    server = std::move(*started);
-    names = &server->names();
+    start(held);
     for (std::uint32_t id = 1; id <= 2; ++id) await_up(id);
   }
   ~HeldFixture() {

@@ -82,8 +82,10 @@ struct ServerTest : NamespaceCalls<Namespace*> {
             .copies = [this] { return copies; },
             .config = [] { return ConfigReport{.options = {}, .exports = {{1, "/export", {}}}}; }};
   }
-  void start() {
-    auto started = MetadataServer::start(options, environment(), store);
+  void start() { start(store); }
+  // Over another one, which is to outlive the server.
+  void start(KvStore& over) {
+    auto started = MetadataServer::start(options, environment(), over);
     REQUIRE(started);
     server = std::move(*started);
     names = &server->names();
