@@ -127,7 +127,7 @@ Task<std::optional<SegmentRecord>> SegmentBuilder::gather(const StripGroup& grou
   memory = segment_memory(group.size() * kStrip, [] {});
   if (memory.empty()) co_return std::nullopt;
   std::memset(memory.data(), 0, memory.size());
-  SegmentRecord record{.number = number, .sum = 0, .strips = {}};
+  SegmentRecord record{.number = number, .strips = {}, .sums = {}};
   for (const Strip& strip : group) {
     if (disturbed() || parts_.table.spoiled()) co_return std::nullopt;
     // Of what the disk has: pages whose write-back failed are clean, and not that.
@@ -148,7 +148,10 @@ Task<std::optional<SegmentRecord>> SegmentBuilder::gather(const StripGroup& grou
   // Only strips with bytes count as the segment's size, and the table has all of them in memory.
   if (record.strips.empty() || 2 * record.strips.size() < group.size()) co_return std::nullopt;
   memory.truncate(record.strips.size() * kStrip);
-  record.sum = XXH64(memory.data(), memory.size(), 0);
+  for (std::size_t at = 0; at < memory.size(); at += kPiece) {
+    const std::size_t size = std::min<std::size_t>(kPiece, memory.size() - at);
+    record.sums.push_back(XXH64(memory.data() + at, size, 0));
+  }
   co_return record;
 }
 

@@ -8,7 +8,7 @@ namespace weft::ds {
 
 namespace {
 
-constexpr RecordKind kKind{0x57534758, 1, 1, "the index of segments"};
+constexpr RecordKind kKind{0x57534758, 2, 2, "the index of segments"};
 constexpr std::size_t kLeastBytes = 48;  // of a segment
 
 SegmentStrip decode_strip(xdr::Decoder& in) {
@@ -32,7 +32,6 @@ std::vector<std::byte> encode(const SegmentIndex& index) {
   out.body.u32(static_cast<std::uint32_t>(index.segments.size()));
   for (const SegmentRecord& segment : index.segments) {
     out.body.u64(segment.number);
-    out.body.u64(segment.sum);
     out.body.u32(static_cast<std::uint32_t>(segment.strips.size()));
     for (const SegmentStrip& strip : segment.strips) {
       out.body.u64(strip.strip.object.fileid);
@@ -41,6 +40,7 @@ std::vector<std::byte> encode(const SegmentIndex& index) {
       out.body.u64(strip.strip.index);
       out.body.u32(strip.bytes);
     }
+    for (const std::uint64_t sum : segment.sums) out.body.u64(sum);
   }
   return out.seal();
 }
@@ -57,7 +57,6 @@ Result<SegmentIndex> decode_segment_index(std::span<const std::byte> bytes) {
   for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
     SegmentRecord& segment = index.segments.emplace_back();
     segment.number = in.u64();
-    segment.sum = in.u64();
     const std::uint32_t strips = in.count(kStripsInSegment);
     if (segment.number <= before || segment.number >= index.next_number || strips == 0) in.reject();
     before = segment.number;
@@ -65,6 +64,7 @@ Result<SegmentIndex> decode_segment_index(std::span<const std::byte> bytes) {
       segment.strips.push_back(decode_strip(in));
       if (!known.insert(segment.strips.back().strip).second) in.reject();
     }
+    for (std::size_t k = 0; k < pieces_of(strips) && in.ok(); ++k) segment.sums.push_back(in.u64());
   }
   if (!record->whole()) return damaged(kKind);
   return index;

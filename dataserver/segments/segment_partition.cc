@@ -18,8 +18,7 @@ using layout::ObjectId;
 constexpr std::uint32_t kFsid = 0xffffffff;
 constexpr std::uint32_t kSegment = 1;  // generations
 constexpr std::uint32_t kIndex = 2;
-constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;  // what every store takes at once
-constexpr std::uint32_t kPage = 1024;                     // of a listing
+constexpr std::uint32_t kPage = 1024;  // of a listing
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
 
 ObjectId segment_file(std::uint64_t number) {
@@ -35,8 +34,7 @@ Buffer part(const Buffer& whole, std::uint64_t offset, std::uint64_t size) {
   return std::move(*shared);
 }
 
-// A read of several pieces, each into its own part of the memory.
-struct Reading {
+struct Removing {
   std::size_t pending = 0;
   Result<> result;
   Store::Done<void> done;
@@ -46,25 +44,20 @@ struct Reading {
 
 // --- Segments ------------------------------------------------------------------------------------
 
-void SegmentPartition::read(std::uint64_t number, const Buffer& memory, Done<void> done) {
+void SegmentPartition::read(std::uint64_t number, const Buffer& memory, const PieceDone& done) {
   const std::uint64_t size = memory.size();
-  const auto reading = std::make_shared<Reading>();
-  reading->pending = static_cast<std::size_t>((size + kPiece - 1) / kPiece);
-  reading->done = std::move(done);
   for (std::uint64_t at = 0; at < size; at += kPiece) {
     const std::uint64_t length = std::min(kPiece, size - at);
-    files_.read({.object = segment_file(number),
-                 .offset = at,
-                 .count = static_cast<std::uint32_t>(length),
-                 .room = part(memory, at, length)},
-                [reading, length](Result<ReadResult> piece) {
-                  if (!piece) {
-                    reading->result = pass(piece);
-                  } else if (piece->payload.size() != length) {
-                    reading->result = fail(Errc::kCorrupt, "a segment is too short");
-                  }
-                  if (--reading->pending == 0) reading->done(std::move(reading->result));
-                });
+    files_.read(
+        {.object = segment_file(number),
+         .offset = at,
+         .count = static_cast<std::uint32_t>(length),
+         .room = part(memory, at, length)},
+        [done, piece = static_cast<std::size_t>(at / kPiece), length](Result<ReadResult> read) {
+          if (!read) return done(piece, pass(read));
+          if (read->payload.size() == length) return done(piece, Result<>{});
+          done(piece, fail(Errc::kCorrupt, "a segment is too short"));
+        });
   }
 }
 
@@ -96,7 +89,7 @@ void SegmentPartition::remove(std::uint64_t number, Done<void> done) {
 void SegmentPartition::remove_all(std::vector<std::uint64_t> numbers,
                                   std::function<void(std::uint64_t)> gone, Done<void> done) {
   if (numbers.empty()) return done(Result<>{});
-  const auto removing = std::make_shared<Reading>();
+  const auto removing = std::make_shared<Removing>();
   removing->pending = numbers.size();
   removing->done = std::move(done);
   const auto tell = std::make_shared<std::function<void(std::uint64_t)>>(std::move(gone));

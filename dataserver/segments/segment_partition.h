@@ -13,6 +13,7 @@
 // write_index() by one caller at a time. Ownership: the store outlives it, and so do callers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -26,6 +27,7 @@ class SegmentPartition {
  public:
   template <class T>
   using Done = Store::Done<T>;
+  using PieceDone = std::function<void(std::size_t piece, Result<>)>;
 
   explicit SegmentPartition(Store& files) : files_(files) {}
 
@@ -33,9 +35,9 @@ class SegmentPartition {
   // only if that failed: then nobody may go on as if there were no segments.
   [[nodiscard]] Task<Result<SegmentIndex>> open();
 
-  // All of a segment into `memory`, which is as long as it is, in pieces of 1 MiB side by side.
-  // kIo, kCorrupt when there is less.
-  void read(std::uint64_t number, const Buffer& memory, Done<void> done);
+  // All of a segment into `memory`, which is as long as it is: its pieces side by side, and `done`
+  // is called once for each. kIo, kCorrupt when there is less.
+  void read(std::uint64_t number, const Buffer& memory, const PieceDone& done);
   // Durable when it is done. Precondition: the number has not been used.
   [[nodiscard]] Task<Result<>> write(std::uint64_t number, const Buffer& bytes);
   // Durable, too. Success when it is not there.

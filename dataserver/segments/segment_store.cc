@@ -1,8 +1,5 @@
 #include "dataserver/segments/segment_store.h"
 
-#include <spdlog/spdlog.h>
-#include <xxhash.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -39,6 +36,7 @@ SegmentStore::SegmentStore(Store& beneath, Store& partition, const SegmentOption
     : StoreOver(beneath),
       partition_(partition),
       table_(options),
+      loader_(partition_, table_),
       graph_(successors(options)),
       builder_({.beneath = beneath,
                 .partition = partition_,
@@ -94,7 +92,7 @@ void SegmentStore::stop() {
 struct SegmentStore::ReadOp {
   StoreRead what;
   unsigned looks = 0;
-  std::vector<std::uint64_t> waited = {};  // for these segments
+  std::vector<std::pair<std::uint64_t, std::size_t>> waited = {};  // for these pieces of segments
   Done<ReadResult> done;
 };
 
@@ -111,7 +109,7 @@ void SegmentStore::look(std::shared_ptr<ReadOp> op) {
   switch (found.kind) {
     case Kind::kNothing: return read_beneath(*op);
     case Kind::kEnd: return ask_end(std::move(op), found.entry);
-    case Kind::kLoad: return load(std::move(op), found.segment);
+    case Kind::kLoad: return load(std::move(op), found.segment, found.piece);
     case Kind::kBytes: break;
   }
   SegmentView& view = table_.view();
@@ -133,47 +131,22 @@ void SegmentStore::ask_end(std::shared_ptr<ReadOp> op, std::uint64_t entry) {
   });
 }
 
-void SegmentStore::load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment) {
-  // One that is gone again has made room for another: together they do not fit.
+void SegmentStore::load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment,
+                        std::size_t piece) {
+  // What is gone again has made room for another: together they do not fit.
   const std::uint64_t number = SegmentTable::number_of(segment);
-  if (std::ranges::find(op->waited, number) != op->waited.end()) return read_beneath(*op);
-  op->waited.push_back(number);
+  const std::pair wanted(number, piece);
+  if (std::ranges::find(op->waited, wanted) != op->waited.end()) return read_beneath(*op);
+  op->waited.push_back(wanted);
   Buffer memory;
   SegmentTable::Waiter waiter{.ring = IoRing::current(), .go_on = [this, op] { look(op); }};
-  switch (table_.begin_load(segment, waiter, memory)) {
+  switch (table_.begin_load(segment, piece, std::move(waiter), memory)) {
     case SegmentTable::Load::kThere: return look(std::move(op));
     case SegmentTable::Load::kJoined: return;
     case SegmentTable::Load::kRefused: return read_beneath(*op);
     case SegmentTable::Load::kStart: break;
   }
-  const auto whole = std::make_shared<Buffer>(std::move(memory));
-  partition_.read(number, *whole, beneath<void>([this, segment, whole](Result<> result) {
-                    loaded(segment, std::move(*whole), std::move(result));
-                  }));
-}
-
-void SegmentStore::loaded(const SegmentTable::SegmentPtr& segment, Buffer memory, Result<> result) {
-  if (result && XXH64(memory.data(), memory.size(), 0) != SegmentTable::sum_of(segment)) {
-    result = fail(Errc::kCorrupt, "a segment's bytes do not have its checksum");
-  }
-  const bool damaged = !result && !(result.error() == Errc::kBusy);
-  auto bytes = result ? std::optional(std::move(memory)) : std::nullopt;
-  auto ended = table_.end_load(segment, std::move(bytes), damaged);
-  if (ended.dropped) {
-    const std::uint64_t number = SegmentTable::number_of(segment);
-    spdlog::warn("event=segment_dropped number={} error=\"{}\"", number, result.error().describe());
-    partition_.remove_all(
-        {number}, [this](std::uint64_t gone) { table_.removed(gone); },
-        [](const Result<>& /*the builder tries again*/) {});
-  }
-  IoRing* here = IoRing::current();
-  for (auto& waiter : ended.waiters) {
-    if (waiter.ring == here) {
-      waiter.go_on();
-    } else {
-      waiter.ring->post(std::move(waiter.go_on));
-    }
-  }
+  loader_.load(segment, std::move(memory), beneath<void>([](const Result<>& /*waiters know*/) {}));
 }
 
 // --- Changing ------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@
 
 #include "dataserver/ring/ticker.h"
 #include "dataserver/segments/segment_builder.h"
+#include "dataserver/segments/segment_loader.h"
 #include "dataserver/segments/successor_graph.h"
 #include "dataserver/store/store_over.h"
 
@@ -70,8 +71,7 @@ class SegmentStore final : public StoreOver {
   void look(std::shared_ptr<ReadOp> op);
   void read_beneath(ReadOp& op);
   void ask_end(std::shared_ptr<ReadOp> op, std::uint64_t entry);
-  void load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment);
-  void loaded(const SegmentTable::SegmentPtr& segment, Buffer memory, Result<> result);
+  void load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentPtr& segment, std::size_t piece);
 
   // Counted as an operation beneath until it is answered.
   template <class T>
@@ -93,6 +93,7 @@ class SegmentStore final : public StoreOver {
 
   SegmentPartition partition_;
   SegmentTable table_;
+  SegmentLoader loader_;
   std::atomic<std::uint64_t> begun_{0};
   std::atomic<std::uint64_t> under_way_{0};
   Mutex mutex_;

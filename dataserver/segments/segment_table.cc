@@ -1,6 +1,7 @@
 #include "dataserver/segments/segment_table.h"
 
 #include <algorithm>
+#include <bitset>
 #include <unordered_set>
 #include <utility>
 
@@ -23,22 +24,27 @@ class SegmentTable::Segment {
   Segment(SegmentRecord what, StripGroup without)
       : record(std::move(what)), absent(std::move(without)) {}
   [[nodiscard]] std::uint64_t bytes() const { return record.strips.size() * kStrip; }
+  [[nodiscard]] std::size_t pieces() const { return record.sums.size(); }
 
   const SegmentRecord record;
   const StripGroup absent;  // of the group, but without bytes
   bool is_doomed = false;
-  bool loading = false;
-  Buffer memory;  // empty: not in memory
-  std::vector<Waiter> waiters;
-  Age::iterator use;   // in by_use_, unless doomed
-  Age::iterator kept;  // in in_memory_, while there is memory
+  std::size_t coming = 0;                               // pieces that are being read
+  Buffer memory;                                        // empty: not in memory
+  std::bitset<kMostPieces> there;                       // of the memory
+  std::vector<std::pair<std::size_t, Waiter>> waiters;  // each for a piece
+  Age::iterator use;                                    // in by_use_, unless doomed
+  Age::iterator kept;  // in in_memory_, while there is memory and nothing is coming
 };
 
 SegmentTable::SegmentTable(const SegmentOptions& options)
     : options_(options), memory_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
 
 std::uint64_t SegmentTable::number_of(const SegmentPtr& segment) { return segment->record.number; }
-std::uint64_t SegmentTable::sum_of(const SegmentPtr& segment) { return segment->record.sum; }
+std::size_t SegmentTable::pieces_of(const SegmentPtr& segment) { return segment->pieces(); }
+std::uint64_t SegmentTable::sum_of(const SegmentPtr& segment, std::size_t piece) {
+  return segment->record.sums[piece];
+}
 
 // --- Reading -------------------------------------------------------------------------------------
 
@@ -85,13 +91,16 @@ SegmentTable::Found SegmentTable::find(const layout::ObjectId& id, std::uint64_t
     const std::uint64_t skip = from - index * kStrip;
     const std::uint64_t size = std::min(end - from, kStrip - skip);
     if (segment->is_doomed || skip + size > bytes) return found;
-    if (segment->memory.empty()) {
+    if (const std::size_t piece = slot / kStripsInPiece; !segment->there[piece]) {
       found.kind = Found::Kind::kLoad;
       found.segment = segment;
+      found.piece = piece;
       return found;
     }
     by_use_.splice(by_use_.begin(), by_use_, segment->use);
-    in_memory_.splice(in_memory_.begin(), in_memory_, segment->kept);
+    if (segment->coming == 0) {
+      in_memory_.splice(in_memory_.begin(), in_memory_, segment->kept);
+    }
     auto part = segment->memory.share(slot * kStrip + skip, size);
     WEFT_ASSERT(part.has_value());
     payload.append(std::move(*part));
@@ -127,43 +136,63 @@ Buffer SegmentTable::memory_for(std::uint64_t bytes) {
 
 void SegmentTable::forget_memory(Segment& segment) {
   if (segment.memory.empty()) return;
-  in_memory_.erase(segment.kept);
+  if (segment.coming == 0) in_memory_.erase(segment.kept);
   segment.memory.reset();
+  segment.there.reset();
 }
 
-SegmentTable::Load SegmentTable::begin_load(const SegmentPtr& segment, Waiter& waiter,
-                                            Buffer& memory) {
+SegmentTable::Load SegmentTable::begin_load(const SegmentPtr& segment, std::size_t piece,
+                                            Waiter waiter, Buffer& memory) {
   const MutexLock lock(mutex_);
   if (segment->is_doomed) return Load::kRefused;
-  if (!segment->memory.empty()) return Load::kThere;
-  if (segment->loading) {
-    segment->waiters.push_back(std::move(waiter));
+  if (segment->there[piece]) return Load::kThere;
+  if (segment->coming > 0) {
+    segment->waiters.emplace_back(piece, std::move(waiter));
     return Load::kJoined;
   }
   memory = memory_for(segment->bytes());
   if (memory.empty()) return Load::kRefused;
-  segment->loading = true;
-  segment->waiters.push_back(std::move(waiter));
+  auto shared = memory.share(0, memory.size());
+  WEFT_ASSERT(shared.has_value());
+  segment->memory = std::move(*shared);
+  segment->coming = segment->pieces();
+  segment->waiters.emplace_back(piece, std::move(waiter));
   return Load::kStart;
 }
 
-SegmentTable::Loaded SegmentTable::end_load(const SegmentPtr& segment, std::optional<Buffer> bytes,
-                                            bool damaged) {
+// The last of them says whether it can be kept.
+void SegmentTable::piece_came(const SegmentPtr& segment, std::size_t piece, bool whole) {
+  if (whole && !segment->memory.empty()) segment->there.set(piece);
+  if (segment->coming > 1) {
+    --segment->coming;
+    return;
+  }
+  const bool all = segment->there.count() == segment->pieces();
+  if (!all) forget_memory(*segment);
+  segment->coming = 0;
+  if (!all) return;
+  view_.loads.fetch_add(1);
+  view_.loaded_bytes.fetch_add(segment->bytes());
+  in_memory_.push_front(segment);
+  segment->kept = in_memory_.begin();
+}
+
+SegmentTable::Loaded SegmentTable::end_load(const SegmentPtr& segment, std::size_t piece,
+                                            Came came) {
   const MutexLock lock(mutex_);
-  segment->loading = false;
-  const bool dropped = damaged && !segment->is_doomed;
-  if (dropped) {
+  Loaded loaded{.waiters = {}, .dropped = came == Came::kDamaged && !segment->is_doomed};
+  if (loaded.dropped) {
     view_.damaged.fetch_add(1);
     doom(segment);
   }
-  if (bytes && !segment->is_doomed) {
-    view_.loads.fetch_add(1);
-    view_.loaded_bytes.fetch_add(bytes->size());
-    segment->memory = std::move(*bytes);
-    in_memory_.push_front(segment);
-    segment->kept = in_memory_.begin();
-  }
-  return {.waiters = std::exchange(segment->waiters, {}), .dropped = dropped};
+  piece_came(segment, piece, came == Came::kWhole);
+  const bool ended = segment->coming == 0 || segment->is_doomed;
+  std::erase_if(segment->waiters, [&](auto& waiter) {
+    if (!ended && waiter.first != piece) return false;
+    loaded.waiters.push_back(std::move(waiter.second));
+    return true;
+  });
+  return loaded;
 }
 
 // --- Changing ------------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ class SegmentTable {
   class Segment;
   using SegmentPtr = std::shared_ptr<Segment>;
   [[nodiscard]] static std::uint64_t number_of(const SegmentPtr& segment);
-  [[nodiscard]] static std::uint64_t sum_of(const SegmentPtr& segment);
+  [[nodiscard]] static std::size_t pieces_of(const SegmentPtr& segment);
+  [[nodiscard]] static std::uint64_t sum_of(const SegmentPtr& segment, std::size_t piece);
 
   // --- Reading
 
@@ -86,11 +87,12 @@ class SegmentTable {
     enum class Kind {
       kNothing,  // read beneath
       kEnd,      // ask beneath where the object ends, tell it by learn_end(), and look again
-      kLoad,     // bring `segment` into memory, and look again
+      kLoad,     // bring `segment` into memory, and look again when `piece` of it is there
       kBytes,    // here they are
     };
     Kind kind = Kind::kNothing;
     SegmentPtr segment;
+    std::size_t piece = 0;
     std::uint64_t entry = 0;  // for learn_end()
     ReadResult result;
   };
@@ -105,18 +107,19 @@ class SegmentTable {
     std::move_only_function<void()> go_on;
   };
   enum class Load { kStart, kJoined, kThere, kRefused };
-  // kStart: `memory` is to be filled, and end_load() called. kJoined: the waiter has been taken,
-  // and is called when the segment is there or not to be had. kRefused: there is no room just now,
-  // or it is doomed.
-  [[nodiscard]] Load begin_load(const SegmentPtr& segment, Waiter& waiter, Buffer& memory);
+  // kStart: `memory` is to be filled, and end_load() called for each piece. kJoined: the waiter has
+  // been taken, and is called when the piece is there or not to be had. kRefused: there is no room
+  // just now, or it is doomed.
+  [[nodiscard]] Load begin_load(const SegmentPtr& segment, std::size_t piece, Waiter waiter,
+                                Buffer& memory);
+  enum class Came { kWhole, kNot, kDamaged };  // of a piece; kNot: just now
   struct Loaded {
-    std::vector<Waiter> waiters;  // who waited
+    std::vector<Waiter> waiters;  // who waited for it
     bool dropped = false;         // it was listed, and is damaged: it is to be removed
   };
-  // With the bytes, or nothing if they did not come. What a change has doomed meanwhile may be
-  // removed in part: that is no damage.
-  [[nodiscard]] Loaded end_load(const SegmentPtr& segment, std::optional<Buffer> bytes,
-                                bool damaged);
+  // What came of a piece. What a change has doomed meanwhile may be removed in part: that is no
+  // damage.
+  [[nodiscard]] Loaded end_load(const SegmentPtr& segment, std::size_t piece, Came came);
 
   // --- Changing
 
@@ -179,6 +182,7 @@ class SegmentTable {
   void doom(const SegmentPtr& segment) WEFT_REQUIRES(mutex_);
   void forget_ends() WEFT_REQUIRES(mutex_);
   void forget_memory(Segment& segment) WEFT_REQUIRES(mutex_);
+  void piece_came(const SegmentPtr& segment, std::size_t piece, bool whole) WEFT_REQUIRES(mutex_);
   void spoil(const layout::ObjectId& object, std::uint64_t first, std::uint64_t last)
       WEFT_REQUIRES(mutex_);
   [[nodiscard]] bool buildable(const StripGroup& group) const WEFT_REQUIRES(mutex_);

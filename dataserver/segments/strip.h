@@ -16,6 +16,14 @@ namespace weft::ds {
 constexpr std::uint64_t kStrip = std::uint64_t{64} << 10;
 // What a segment holds at most: 16 MiB.
 constexpr std::size_t kStripsInSegment = 256;
+// What of a segment comes from the disk at once, 1 MiB, has a checksum of its own, and answers
+// reads as soon as it is there.
+constexpr std::size_t kStripsInPiece = 16;
+constexpr std::uint64_t kPiece = kStripsInPiece * kStrip;
+constexpr std::size_t kMostPieces = kStripsInSegment / kStripsInPiece;
+constexpr std::size_t pieces_of(std::size_t strips) {
+  return (strips + kStripsInPiece - 1) / kStripsInPiece;
+}
 
 struct Strip {
   layout::ObjectId object;

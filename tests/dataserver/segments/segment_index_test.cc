@@ -11,8 +11,8 @@ constexpr layout::ObjectId kOne{.fileid = 0x1a4, .generation = 1, .fsid = 3};
 
 SegmentIndex sample() {
   return {.next_number = 9,
-          .segments = {{.number = 3, .sum = 77, .strips = {{{kOne, 0}, 65536}, {{kOne, 8}, 10}}},
-                       {.number = 8, .sum = 78, .strips = {{{kOne, 5}, 1}}}}};
+          .segments = {{.number = 3, .strips = {{{kOne, 0}, 65536}, {{kOne, 8}, 10}}, .sums = {77}},
+                       {.number = 8, .strips = {{{kOne, 5}, 1}}, .sums = {78}}}};
 }
 
 Errc refused(const SegmentIndex& index) {
