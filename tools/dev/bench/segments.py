@@ -16,7 +16,8 @@ turn, and the memory is that of one: so each pass is one after the cache was cle
     random      any strip, each time another order: what segments must not make slower
 
 One client reads tile and ior from begin to end, which no order on a disk makes faster: these have
-no target.
+no target. Beside each row is what the disk could give at most: its rate, without any seek, by what
+there is without segments.
 
 The server with segments learns in four passes and writes what it has learnt while nobody reads;
 then the measured passes begin, which have its hit rate: reads answered from memory, of all.
@@ -38,6 +39,7 @@ from wire import const
 
 MIB = 1 << 20
 STRIP = 64 << 10
+DISK_RATE = 51  # MiB a second
 LEARNING = 4
 OBJECTS = (1, 2)
 TARGETS = {"noncontig": 3.4, "tile": 1.6, "ior": 2.4, "random": 0.98}
@@ -88,7 +90,7 @@ class Reader(Caller):
 class Arm:
     def __init__(self, run: Run, on: bool, clients: int, strips: int):
         memory = strips * STRIP
-        disk = emulated.Disk(rate=51 * MIB, seek=0.0038, rotation=0.002,
+        disk = emulated.Disk(rate=DISK_RATE * MIB, seek=0.0038, rotation=0.002,
                              capacity=4 * len(OBJECTS) * memory, memory=0 if on else memory)
         table = (f'[segments]\nsize = "1 GiB"\ncache = {memory}\nidle_seconds = {IDLE_S}\n'
                  if on else "")
@@ -190,8 +192,11 @@ def measure(name: str, clients: int, given, idle: dict) -> list[dict]:
     run_through = clients == 1 and name in ("tile", "ior")  # from its begin to its end
     row = report.row(f"{name}, {clients} clients: on / off", rates[True], rates[False], "MiB/s",
                      None if run_through else TARGETS[name])
-    return [row, report.row(f"hits: {name}, {clients} clients", [rate], [1.0], "hits",
-                            HIT_RATES.get((name, clients)))]
+    return [row,
+            report.row(f"disk's own rate / off: {name}, {clients} clients",
+                       [DISK_RATE] * len(rates[False]), rates[False], "MiB/s", None),
+            report.row(f"hits: {name}, {clients} clients", [rate], [1.0], "hits",
+                       HIT_RATES.get((name, clients)))]
 
 
 def main() -> int:
