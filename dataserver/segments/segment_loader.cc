@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rpc/base/assert.h"
+
 namespace weft::ds {
 
 namespace {
@@ -20,42 +22,63 @@ void SegmentLoader::load(const SegmentTable::SegmentPtr& segment, Buffer memory,
                                              .memory = std::move(memory),
                                              .left = SegmentTable::pieces_of(segment),
                                              .ended = std::move(ended)});
+  JobPtr next;
   {
     const MutexLock lock(mutex_);
-    waiting_.emplace(SegmentTable::number_of(segment), job);
+    const bool fresh = later_.emplace(SegmentTable::number_of(segment), job).second;
+    WEFT_ASSERT(fresh);
+    next = take();
   }
-  begin_next();
+  if (next) begin(next);
+}
+
+bool SegmentLoader::idle() const {
+  const MutexLock lock(mutex_);
+  return running_ == 0 && sweep_.empty() && later_.empty();
 }
 
 SegmentLoader::JobPtr SegmentLoader::take() {
-  const MutexLock lock(mutex_);
-  if (running_ == kAtOnce || waiting_.empty()) return nullptr;
-  auto at = waiting_.lower_bound(next_);
-  if (at == waiting_.end()) at = waiting_.begin();
-  JobPtr job = std::move(at->second);
-  next_ = at->first + 1;
-  waiting_.erase(at);
+  if (running_ == kAtOnce) return nullptr;
+  if (sweep_.empty()) std::swap(sweep_, later_);
+  if (sweep_.empty()) return nullptr;
+  JobPtr job = std::move(sweep_.begin()->second);
+  sweep_.erase(sweep_.begin());
   ++running_;
   return job;
 }
 
-void SegmentLoader::begin_next() {
-  const JobPtr job = take();
-  if (!job) return;
+void SegmentLoader::begin(const JobPtr& job) {
+  // A change has come while it waited: who reads it goes beneath.
+  if (table_.is_doomed(job->segment)) {
+    const std::size_t pieces = job->left;
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      piece_came(*job, piece, fail(Errc::kBusy, "a change has come"));
+    }
+    return end(*job);
+  }
   partition_.read(SegmentTable::number_of(job->segment), job->memory,
                   [this, job](std::size_t piece, Result<> result) {
                     piece_came(*job, piece, std::move(result));
-                    if (--job->left == 0) end(job);
+                    if (--job->left == 0) end(*job);
                   });
 }
 
-void SegmentLoader::end(const JobPtr& job) {
+// If nothing waits, this may be gone once it is told that nothing runs.
+void SegmentLoader::end(Job& job) {
+  job.ended(Result<>{});
+  JobPtr next;
   {
     const MutexLock lock(mutex_);
     --running_;
+    next = take();
   }
-  begin_next();
-  job->ended(Result<>{});
+  if (!next) return;
+  // Not from here: those that the kernel has in memory end at once, one within the other.
+  if (IoRing* ring = IoRing::current()) {
+    ring->post([this, next] { begin(next); });
+  } else {
+    begin(next);
+  }
 }
 
 void SegmentLoader::piece_came(Job& job, std::size_t piece, Result<> result) {

@@ -8,7 +8,7 @@ namespace weft::ds {
 namespace {
 
 constexpr std::chrono::seconds kPoll{1};
-constexpr unsigned kLooks = 40;  // of a read, before it goes beneath come what may
+constexpr unsigned kLooks = 100;  // of a read, before it goes beneath: it may have 65 strips
 constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
 
 SuccessorOptions successors(const SegmentOptions& options) {
@@ -92,7 +92,7 @@ void SegmentStore::stop() {
 struct SegmentStore::ReadOp {
   StoreRead what;
   unsigned looks = 0;
-  std::vector<std::pair<std::uint64_t, std::size_t>> waited = {};  // for these pieces of segments
+  std::vector<std::pair<std::uint64_t, std::size_t>> asked = {};  // for these pieces of segments
   Done<ReadResult> done;
 };
 
@@ -113,7 +113,7 @@ void SegmentStore::look(std::shared_ptr<ReadOp> op) {
     case Kind::kBytes: break;
   }
   SegmentView& view = table_.view();
-  (op->waited.empty() ? view.hits : view.waits).fetch_add(1, std::memory_order_relaxed);
+  (op->asked.empty() ? view.hits : view.waits).fetch_add(1, std::memory_order_relaxed);
   view.hit_bytes.fetch_add(found.result.payload.size(), std::memory_order_relaxed);
   into_room(std::move(op->what.room), std::move(op->done))(std::move(found.result));
 }
@@ -136,8 +136,8 @@ void SegmentStore::load(std::shared_ptr<ReadOp> op, const SegmentTable::SegmentP
   // What is gone again has made room for another: together they do not fit.
   const std::uint64_t number = SegmentTable::number_of(segment);
   const std::pair wanted(number, piece);
-  if (std::ranges::find(op->waited, wanted) != op->waited.end()) return read_beneath(*op);
-  op->waited.push_back(wanted);
+  if (std::ranges::find(op->asked, wanted) != op->asked.end()) return read_beneath(*op);
+  op->asked.push_back(wanted);
   Buffer memory;
   SegmentTable::Waiter waiter{.ring = IoRing::current(), .go_on = [this, op] { look(op); }};
   switch (table_.begin_load(segment, piece, std::move(waiter), memory)) {

@@ -2,9 +2,9 @@
 // disk, and brings them into memory together: SOGP, semantic on-disk grouping and prefetching.
 //
 // For disks that rotate. A read of strips that are in segments is answered from memory; if a
-// segment is not in memory, it comes first, all of it: that is the prefetch. All other
-// reads go beneath. Segments are copies, made while the disk is idle (segment_builder.h), of what
-// the objects beneath have: to lose them loses nothing.
+// segment is not in memory, all of it is brought there, and the read waits for its part: that is
+// the prefetch. All other reads go beneath. Segments are copies, made while the disk is idle
+// (segment_builder.h), of what the objects beneath have: to lose them loses nothing.
 //
 // A change of an object first removes, durably, every segment that has a strip of its range, or of
 // the object if it could become shorter; then it goes beneath. If such a segment cannot be removed
@@ -43,7 +43,9 @@ class SegmentStore final : public StoreOver {
   // Polls once a second on this ring's thread.
   void start(IoRing& ring);
   void stop();
-  [[nodiscard]] bool idle() const { return !builder_.busy() && !ticker_.running(); }
+  [[nodiscard]] bool idle() const {
+    return !builder_.busy() && !ticker_.running() && loader_.idle();
+  }
   void poll() { builder_.poll(); }
   [[nodiscard]] const SegmentTable& table() const { return table_; }
 

@@ -160,6 +160,11 @@ SegmentTable::Load SegmentTable::begin_load(const SegmentPtr& segment, std::size
   return Load::kStart;
 }
 
+bool SegmentTable::is_doomed(const SegmentPtr& segment) const {
+  const MutexLock lock(mutex_);
+  return segment->is_doomed;
+}
+
 // The last of them says whether it can be kept.
 void SegmentTable::piece_came(const SegmentPtr& segment, std::size_t piece, bool whole) {
   if (whole && !segment->memory.empty()) segment->there.set(piece);

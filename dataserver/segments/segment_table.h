@@ -117,6 +117,7 @@ class SegmentTable {
     std::vector<Waiter> waiters;  // who waited for it
     bool dropped = false;         // it was listed, and is damaged: it is to be removed
   };
+  [[nodiscard]] bool is_doomed(const SegmentPtr& segment) const;
   // What came of a piece. What a change has doomed meanwhile may be removed in part: that is no
   // damage.
   [[nodiscard]] Loaded end_load(const SegmentPtr& segment, std::size_t piece, Came came);

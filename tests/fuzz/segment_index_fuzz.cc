@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   xdr::Encoder sealed;
   if (data[0] != 0) {
     sealed.u32(0x57534758);
-    sealed.u32(1);
+    sealed.u32(2);
     sealed.fixed(bytes.first(bytes.size() / 4 * 4));
     sealed.u64(XXH64(sealed.bytes().data(), sealed.size(), 0));
     bytes = sealed.bytes();

@@ -9,10 +9,17 @@ namespace {
 
 constexpr layout::ObjectId kOne{.fileid = 0x1a4, .generation = 1, .fsid = 3};
 
+// The third has two pieces.
 SegmentIndex sample() {
-  return {.next_number = 9,
-          .segments = {{.number = 3, .strips = {{{kOne, 0}, 65536}, {{kOne, 8}, 10}}, .sums = {77}},
-                       {.number = 8, .strips = {{{kOne, 5}, 1}}, .sums = {78}}}};
+  SegmentIndex index{
+      .next_number = 10,
+      .segments = {{.number = 3, .strips = {{{kOne, 0}, 65536}, {{kOne, 8}, 10}}, .sums = {77}},
+                   {.number = 8, .strips = {{{kOne, 5}, 1}}, .sums = {78}},
+                   {.number = 9, .strips = {}, .sums = {79, 80}}}};
+  for (std::uint64_t i = 0; i < kStripsInPiece + 1; ++i) {
+    index.segments.back().strips.push_back({{kOne, 20 + i}, 65536});
+  }
+  return index;
 }
 
 Errc refused(const SegmentIndex& index) {
@@ -48,7 +55,7 @@ TEST_CASE("an index that nobody can have written is refused though its checksum 
   index.segments[1].number = 3;
   CHECK(refused(index) == Errc::kCorrupt);  // twice
   index = sample();
-  index.next_number = 8;
+  index.next_number = 9;
   CHECK(refused(index) == Errc::kCorrupt);  // a number still to come
   index = sample();
   index.segments[0].number = 0;

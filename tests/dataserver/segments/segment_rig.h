@@ -39,6 +39,14 @@ struct SegmentRig : StoreCalls {
       for (const std::uint64_t strip : strips) client_reads(object, strip * ds::kStrip);
     }
   }
+  // Reads of the partition that are held, one or all, and what follows from them.
+  void finish(std::size_t which) {
+    partition.finish(which);
+    run_ready();
+  }
+  void finish_all() {
+    while (partition.held() > 0) finish(0);
+  }
   // A second with nothing to do: what is in order to be written is.
   void idle_second() { segments->poll(); }
   // How often the stores are read for this.

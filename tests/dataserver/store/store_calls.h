@@ -37,6 +37,11 @@ class StoreCalls {
     }
     return std::move(*result);
   }
+  // What was posted to this thread.
+  void run_ready() {
+    context_.restart();
+    context_.poll();
+  }
   Buffer buffer(std::string_view bytes) {
     auto made = pool_.allocate(bytes.size()).value();
     std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size(), made.data());
