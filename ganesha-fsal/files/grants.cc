@@ -70,8 +70,8 @@ bool FileGrants::remove_if(ClientId client, std::optional<Access> only, const Wh
   return removed && !holds(client);
 }
 
-bool FileGrants::remove(ClientId client, std::optional<Access> only) {
-  return remove_if(client, only, [](const Grant&) { return true; });
+bool FileGrants::remove(ClientId client) {
+  return remove_if(client, std::nullopt, [](const Grant&) { return true; });
 }
 
 bool FileGrants::remove_recalled(ClientId client, std::optional<Access> only,

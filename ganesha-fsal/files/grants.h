@@ -98,9 +98,8 @@ class FileGrants {
   // One segment less. Returns true when the client holds nothing of the file any more. A segment
   // that was never recorded (granted before a restart) is no error.
   bool remove_segment(ClientId client, layout::Access access);
-  // Everything the client holds of the file, or of one mode. Returns whether it held anything of
-  // that, and nothing now.
-  bool remove(ClientId client, std::optional<layout::Access> only = std::nullopt);
+  // Everything the client holds of the file. Returns whether it held anything.
+  bool remove(ClientId client);
 
   // What of that was recalled with this number, of which the protocol's side knows nothing.
   // Returns as the last.

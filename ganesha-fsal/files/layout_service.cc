@@ -132,10 +132,6 @@ void LayoutService::returned(FileId file, ClientId client, layout::Access access
   let_go(file, client, [&](FileGrants& grants) { return grants.remove_segment(client, access); });
 }
 
-void LayoutService::dropped(FileId file, ClientId client, std::optional<layout::Access> only) {
-  let_go(file, client, [&](FileGrants& grants) { return grants.remove(client, only); });
-}
-
 void LayoutService::revoke(FileId file, ClientId client, std::string_view cause) {
   const bool fresh = change(file, [&](LayoutState& state) {
     state.grants.remove(client);

@@ -122,9 +122,8 @@ class LayoutService {
   // here. Call a few times a second.
   void look_at_kept(const std::set<std::uint32_t>& away);
 
-  // One segment came back; or everything the client held of the file, or of one mode.
+  // One segment came back.
   void returned(FileId file, ClientId client, layout::Access access);
-  void dropped(FileId file, ClientId client, std::optional<layout::Access> only = std::nullopt);
   // The client lost the layout against its will: drop it and fence.
   void revoke(FileId file, ClientId client, std::string_view cause);
 

@@ -182,21 +182,10 @@ fsal_status_t reopen2(fsal_obj_handle* obj_hdl, state_t* state, fsal_openflags_t
 
 fsal_openflags_t status2(fsal_obj_handle* /*obj_hdl*/, state_t* state) { return of(state)->flags; }
 
-// Also called for lock and layout states. Of a layout state nothing is left after this, whether or
-// not every segment of it was returned first.
+// Also called for lock and layout states, which have nothing here.
 fsal_status_t close2(fsal_obj_handle* obj_hdl, state_t* state) {
-  Handle& handle = mds::of(obj_hdl);
-  if (state->state_type == STATE_TYPE_LAYOUT) {
-    if (nfs_rpc_stopping()) return kFsalOk;
-    const state_owner_t* owner = state->state_owner;
-    if (owner != nullptr) {
-      this_export().server().layouts().dropped(handle.file,
-                                               owner->so_owner.so_nfs4_owner.so_clientid);
-    }
-    return kFsalOk;
-  }
   if (state->state_type != STATE_TYPE_SHARE) return kFsalOk;
-  return close_handle(handle, *of(state));
+  return close_handle(mds::of(obj_hdl), *of(state));
 }
 
 // There is no file descriptor of the file itself to close.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rpc/base/log_limit.h"
+#include "tests/ganesha-fsal/files/give_back.h"
 #include "tests/rpc/log_lines.h"
 
 namespace weft::mds {
@@ -149,7 +150,7 @@ TEST_CASE("a client has its time from when it is asked, and a recall ends though
     f.now += seconds(9);
     f.service.tick();
     CHECK(f.fencer.calls.empty());
-    f.service.dropped(7, 1);
+    test::give_back(f.service, 7, 1);
     f.now += seconds(10);
     f.service.tick();
     CHECK(f.fencer.calls.empty());
@@ -174,7 +175,7 @@ TEST_CASE("a client has its time from when it is asked, and a recall ends though
     CHECK(f.fencer.calls.size() == 1);
   }
   SECTION("not recalled") {
-    f.service.dropped(7, 1);
+    test::give_back(f.service, 7, 1);
     REQUIRE(f.service.grant(7, 1, Access::kRead));
     after(8, std::nullopt);
     f.now += seconds(60);
@@ -373,9 +374,9 @@ TEST_CASE("layouts are counted, and there are not more than the limit") {
   CHECK(service.counters().out == 1);
   CHECK(service.counters().recalled == 1);
   CHECK(service.grant(9, 1, Access::kRead));
-  service.dropped(7, 1);
+  test::give_back(service, 7, 1);
   CHECK(service.counters().recalled == 0);
-  service.dropped(9, 1);
+  test::give_back(service, 9, 1);
   CHECK(f.files.size() == 0);
 }
 
@@ -420,7 +421,7 @@ TEST_CASE("a client keeps all its layouts of a file or none") {
   CHECK(f.grant(10, 1));
   f.service.revoke(10, 1, "lease expired");
   CHECK(f.grant(11, 1));
-  f.service.dropped(11, 1);
+  test::give_back(f.service, 11, 1);
   CHECK(f.grant(12, 1));
 }
 

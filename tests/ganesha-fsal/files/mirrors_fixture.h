@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "ganesha-fsal/files/mirrors.h"
+#include "tests/ganesha-fsal/files/give_back.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 
 namespace weft::mds {
@@ -105,7 +106,8 @@ struct MirrorsTest : NamespaceTest {
     mirrors.reset();
     journal.reset();
     for (const FileId file : layouts.files()) {
-      for (const Grant& grant : layouts.grants_of(file)) layouts.dropped(file, grant.client);
+      for (const Grant& grant : layouts.grants_of(file))
+        test::give_back(layouts, file, grant.client);
     }
     for (const FileId file : files.where([](const FileState&) { return true; })) {
       FileTable::Changing(files, file)->mirrors = {};

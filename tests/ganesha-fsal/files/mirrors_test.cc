@@ -244,8 +244,8 @@ TEST_CASE_METHOD(MirrorsTest, "nobody goes on by a recall that another thread ha
   CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer).error() == Errc::kBusy);
   CHECK(beside.error() == Errc::kBusy);
   CHECK(recalls.calls.size() == 2);  // of two clients, once each
-  layouts.dropped(f, 5);
-  layouts.dropped(f, 9);
+  test::give_back(layouts, f, 5);
+  test::give_back(layouts, f, 9);
   CHECK(mirrors->exclude(f, 1, Mirrors::Cause::kNoAnswer));
 }
 

@@ -6,6 +6,7 @@
 
 #include "ganesha-fsal/cluster/await.h"
 #include "layout/flex_layout.h"
+#include "tests/ganesha-fsal/files/give_back.h"
 #include "tests/ganesha-fsal/meta/held_sync.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
 
@@ -553,7 +554,7 @@ TEST_CASE_METHOD(HeldFixture, "who loses his layouts while he gets one more does
   const FileId g = file(kRootFileId, "g");
   REQUIRE(grant(f, 5, layout::Access::kRead));
   REQUIRE(grant(g, 5, layout::Access::kRead));
-  server->layouts().dropped(f, 5);
+  test::give_back(server->layouts(), f, 5);
   const auto first = std::async(std::launch::async, [&] {
     held.hold_this_thread();
     server->layouts().revoke(g, 5, "late");  // counts his epoch up
