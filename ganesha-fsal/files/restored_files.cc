@@ -61,6 +61,9 @@ struct FileData::RestoredStripe {
     const auto most = std::ranges::max_element(there, {}, &Found::end);
     return most == there.end() ? nullptr : &*most;
   }
+  [[nodiscard]] bool exists() const {
+    return std::ranges::any_of(there, [](const Found& one) { return one.object.exists; });
+  }
 };
 
 namespace {
@@ -163,9 +166,7 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
       return fail(Errc::kUnreachable, "a data server is away that may have what others lack");
     }
     if (best == nullptr) {
-      const bool any =
-          std::ranges::any_of(stripes[at].there, [](const auto& one) { return one.object.exists; });
-      ++(any ? found.cut : found.missing);
+      ++(stripes[at].exists() ? found.cut : found.missing);
       continue;
     }
     end = std::max(end, best->end());
@@ -174,6 +175,18 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
       if (ds_id == best->ds_id || copy.state_of(at) != CopyState::kCurrent) continue;
       behind.push_back(ds_id);
     }
+  }
+  const bool grew = (!*cut || was_made) && end > inode->size;
+  // It was written since: of a part of it that nobody has an object of, that was moved or removed.
+  // A hole there looks the same.
+  for (std::size_t at = 0; grew && !as_is && at < stripes.size(); ++at) {
+    const RestoredStripe& stripe = stripes[at];
+    if (stripe.there.empty() || stripe.exists()) continue;
+    if (striping.object_end(static_cast<std::uint32_t>(at), end) == 0) continue;
+    if (stripe.silent) {
+      return fail(Errc::kUnreachable, "a data server is away that may have what others lack");
+    }
+    ++found.missing;
   }
   if (found.missing > 0 || found.cut > 0) {
     if (auto kept = parts_.names.judge_restored(file, found); !kept) return kept;
@@ -188,7 +201,7 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
   }
   SinceBackup since;
   if (was_made) since.cut = *cut;
-  if ((!*cut || was_made) && end > inode->size) since.end = end;
+  if (grew) since.end = end;
   if (auto kept = parts_.names.judge_restored(file, std::nullopt, since); !kept) return kept;
   if (was_made) FileTable::Changing(parts_.files, file)->phase.uncut = false;
   if (since.end == 0) return {};

@@ -163,10 +163,11 @@ Mover::Parts Repairs::mover_parts() {
         if (!stat) return pass(stat);
         return stat->allocated;
       },
-      .exclude =
-          [this](FileId file, std::uint32_t ds_id) {
-            return server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);
-          },
+      .exclude = [this](FileId file, std::uint32_t ds_id) -> Result<> {
+        // After a restore: which copy is to stay, its objects say.
+        if (auto whole = server_.data().fit(file); !whole) return whole;
+        return server_.mirrors().exclude(file, ds_id, Mirrors::Cause::kMoved);
+      },
       .finish = [this](FileId file) { return server_.mirrors().finish_move(file); },
       .fence =
           [this](std::uint32_t ds_id, std::vector<control::Fence> fences) {

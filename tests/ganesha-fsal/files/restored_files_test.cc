@@ -189,6 +189,31 @@ TEST_CASE_METHOD(Restored, "restored: what was written since is there") {
   CHECK(names->restored_grown() == 0);
 }
 
+TEST_CASE_METHOD(Restored, "restored: what was written since, and is gone, is no hole") {
+  const FileId f = put("f", kUnit);
+  restore();
+  gone(1, f);
+  servers[0]->hold(f, 5 * kUnit);
+  CHECK(server->data().fit(f).error() == Errc::kIo);
+  CHECK(state(f) == State::kDamaged);
+  CHECK((*names->restored_file(f))->missing == 1);
+  CHECK(attributes(f).size == kUnit);
+  REQUIRE(server->data().accept_restored(f));
+  CHECK(attributes(f).size == 5 * kUnit);
+  check_clean();
+}
+
+TEST_CASE_METHOD(Restored, "restored: with copies, who may have it is waited for") {
+  policy.copies = 2;
+  const FileId f = put("f", 0);
+  restore();
+  gone(0, f);
+  servers[1]->hold(f, 5 * kUnit);
+  REQUIRE(server->data().fit(f));
+  CHECK((**names->layout(f)).copies[0].state != layout::CopyState::kCurrent);
+  CHECK(attributes(f).size == 5 * kUnit);
+}
+
 TEST_CASE_METHOD(Restored, "restored: a cut is not made again over what was written since") {
   const FileId emptied = put("emptied", 2 * kUnit);
   const FileId longer = put("longer", 2 * kUnit);
