@@ -63,6 +63,10 @@ int backup_command(const Settings& settings, const BackupOptions& options) {
     if (options.configuration_named) return complain("there is no " + configuration);
     configuration.clear();
   }
+  // What is in a backup is read without following links; where this one leads is the caller's word.
+  std::error_code unknown;
+  if (auto real = std::filesystem::canonical(configuration, unknown); !unknown)
+    configuration = real;
   const mds::admin::Client client(settings.socket, kPatience);
   const auto checkpoint = client.ask(mds::admin::BeginBackup{});
   if (!checkpoint) return complain_of_admin(settings.socket, checkpoint.error());

@@ -697,16 +697,16 @@ bool is_open_elsewhere(const std::string& path) {
 }
 
 Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
+  if (!options.restoring && ::access((options.path + '/' + kRestoring).c_str(), F_OK) == 0) {
+    return fail(Errc::kInvalid, options.path +
+                                    " is half of a store: weft restore has not ended. "
+                                    "Run it again");
+  }
   if (options.read_only) {
     if (is_open_elsewhere(options.path)) {
       return fail(Errc::kBusy, "metadata store " + options.path + " is open in another process");
     }
     return open_to_read(options);
-  }
-  if (!options.restoring && ::access((options.path + '/' + kRestoring).c_str(), F_OK) == 0) {
-    return fail(Errc::kInvalid, options.path +
-                                    " is half of a store: weft restore has not ended. "
-                                    "Run it again");
   }
   if (auto removed = remove_checkpoint(options.path); !removed) {
     spdlog::warn("event=checkpoint_left error=\"{}\"", removed.error().describe());

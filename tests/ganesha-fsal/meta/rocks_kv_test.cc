@@ -351,6 +351,11 @@ TEST_CASE("a folder that is being filled from a backup is not opened") {
   const auto store = open_rocks_kv(small_rocks(folder.path()));
   REQUIRE_FALSE(store);
   CHECK(store.error() == Errc::kInvalid);
+  auto reading = small_rocks(folder.path());
+  reading.read_only = true;
+  const auto read = open_rocks_kv(reading);
+  REQUIRE_FALSE(read);
+  CHECK(read.error() == Errc::kInvalid);
   auto filling = small_rocks(folder.path());
   filling.restoring = true;
   CHECK(open_rocks_kv(filling));
