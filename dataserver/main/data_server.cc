@@ -28,7 +28,6 @@ constexpr std::chrono::seconds kCloseConnections{5};
 static_assert(kCloseConnections > rpc::kDrainDeadline + rpc::kLongestTick);
 constexpr std::chrono::seconds kQuiet{5};
 constexpr std::size_t kMostLost = 4;  // one part in so many of server.memory_limit
-constexpr std::chrono::hours kForgetAfter{1};
 constexpr std::size_t kPipeFrom = std::size_t{64} << 10;  // below, a copy costs less than a pipe
 constexpr std::chrono::milliseconds kWatchdogRound{500};
 constexpr std::size_t kMaxLocal = 16;     // connections of metadata servers on this machine
@@ -63,7 +62,7 @@ Result<std::unique_ptr<DataServer>> DataServer::open(DsConfig config,
   if (!arena) return pass(arena);
   std::unique_ptr<DataServer> server(new DataServer(std::move(config), std::move(*arena)));
   server->keys_ = std::move(*keys);
-  server->forget_at_ = system_clock().now() + kForgetAfter;
+  server->forgetting_.keys_changed(system_clock().now());
   server->on_alive_ = std::move(on_alive);
   if (auto opened = server->open_store(); !opened) return pass(opened);
   if (auto started = server->start_threads(); !started) return pass(started);
@@ -424,15 +423,13 @@ void DataServer::join_when_able() {
   }
 }
 
-// Fences are forgotten a while after their keys were dropped, so that a step back does no harm.
 void DataServer::follow_keys() {
   const auto now = system_clock().now();
   if (keys_->follow()) {
     fences_->use_keys(keys_->now().fingerprints);
-    forget_at_ = now + kForgetAfter;
+    forgetting_.keys_changed(now);
   }
-  if (now < forget_at_) return;
-  forget_at_ = std::chrono::steady_clock::time_point::max();
+  if (!forgetting_.due(now, control_ == nullptr || control_->registered())) return;
   if (const std::size_t forgotten = fences_->forget_useless(); forgotten > 0) {
     spdlog::info("event=fences_forgotten count={} left={}", forgotten, fences_->size());
   }

@@ -19,6 +19,7 @@
 
 #include "dataserver/main/config.h"
 #include "dataserver/main/control_link.h"
+#include "dataserver/main/fence_forgetting.h"
 #include "dataserver/main/metrics.h"
 #include "dataserver/main/store_chain.h"
 #include "dataserver/mirror/duplicator.h"
@@ -144,7 +145,7 @@ class DataServer {
   std::atomic<bool> may_serve_{false};
   std::optional<std::uint32_t> give_up_;  // as Standalone's, until it is done
   // When fences of keys that are accepted no more are forgotten.
-  std::chrono::steady_clock::time_point forget_at_;
+  FenceForgetting forgetting_;
   bool joining_ = false;
   bool listening_ = false;
   bool cut_ = false;  // from clients: the disk hangs

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "rpc/base/assert.h"
 
@@ -61,10 +62,12 @@ Keyring::Seen Keyring::look(const std::string& path) {
 bool Keyring::follow() {
   if (path_.empty()) return false;
   const Seen seen = look(path_);
-  if (seen == seen_) return false;
-  seen_ = seen;
+  const bool same = seen == std::exchange(seen_, seen);
+  if (same && !unread_) return false;
   const auto keys = load_cluster_keys(path_);
+  unread_ = !keys;
   if (!keys) {
+    if (same) return false;  // it was said
     spdlog::error("event=key_file_unusable kept={} error=\"{}\"", fingerprints_text(now().cluster),
                   keys.error().describe());
     return false;

@@ -1,7 +1,7 @@
 // The cluster's keys as a running server has them: read from the key file, and again when that has
 // changed, so that the key can be changed while everything serves.
 //
-// A file that cannot be used changes nothing: the keys there are stay.
+// A file that cannot be used changes nothing: the keys there are stay, and it is tried again.
 //
 // Threading: any thread; now() takes no lock. One thread follows the file.
 //
@@ -58,8 +58,9 @@ class Keyring {
   };
   [[nodiscard]] static Seen look(const std::string& path);
 
-  std::string path_;  // constant
-  Seen seen_;         // of the thread that follows
+  std::string path_;     // constant
+  Seen seen_;            // of the thread that follows
+  bool unread_ = false;  // likewise: it could not be used, for a reason that may pass
   Mutex mutex_;
   std::vector<std::unique_ptr<const Keys>> all_ WEFT_GUARDED_BY(mutex_);
   std::atomic<const Keys*> now_{nullptr};

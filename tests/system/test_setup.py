@@ -278,6 +278,22 @@ def test_directories_with_one_name_and_systems_are_told_apart(run, first, others
     assert "remove it if it is of a" in machine.refused("join", host, made["token"], *disk)
 
 
+def test_a_machine_that_has_missed_a_change_of_the_key_gets_the_new_one(run, first, others):
+    made, _, _ = one_joined(first, others[0])
+    machine = others[0]
+    ours, theirs = (one.prefix / "etc/weft/cluster.key" for one in (first, machine))
+    old = theirs.read_text()
+    new = "ab" * 32 + "\n"
+    ours.write_text(new + old)
+    second = ["--disk", str(run.make_folder(f"{machine.name}/mnt/b"))]
+    machine.said("join", first.node.address, made["token"], *second)
+    assert theirs.read_text() == new + old
+    theirs.write_text("cd" * 32 + "\n")
+    third = ["--disk", str(run.make_folder(f"{machine.name}/mnt/c"))]
+    assert "another system's key, or one that" in machine.refused(
+        "join", first.node.address, made["token"], *third)
+
+
 def test_a_machine_that_may_not_join_is_left_as_it_was(first, others):
     made = first.said("init", "--address", first.node.address)
     machine = others[0]

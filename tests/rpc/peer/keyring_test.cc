@@ -1,5 +1,6 @@
 #include "rpc/peer/keyring.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,4 +82,23 @@ TEST_CASE("a file that cannot be used leaves the keys as they are") {
   REQUIRE(chmod(path.c_str(), 0600) == 0);
   CHECK(ring->follow());
   CHECK(ring->first() == parse_cluster_key(good).value());
+}
+
+TEST_CASE("a file that could not be read is read again") {
+  const Folder folder;
+  const std::string path = folder.path / "cluster.key";
+  REQUIRE(create_cluster_key(path));
+  const auto ring = Keyring::load(path).value();
+  const ClusterKey fresh = random_cluster_key();
+  REQUIRE(replace_cluster_keys(path, {fresh}));
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool followed = ring->follow();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK_FALSE(followed);
+  CHECK(ring->follow());
+  CHECK(ring->first() == fresh);
 }

@@ -190,11 +190,17 @@ Result<> install_key(const Places& places, Owner owner, const JoinAnswer& answer
   if (exists(path)) {
     auto there = rpc::peer::load_cluster_keys(path);
     if (!there) return pass(there);
-    if (std::ranges::find(*there, answer.keys.front()) != there->end()) return {};
-    return fail(Errc::kExists,
-                path +
-                    " has another system's key: this machine belongs to that one. Remove the "
-                    "file if that is over");
+    const auto has = [&](const auto& key) {
+      return std::ranges::find(*there, key) != there->end();
+    };
+    if (has(answer.keys.front())) return {};
+    // The key was changed while this machine was away.
+    if (std::ranges::none_of(answer.keys, has)) {
+      return fail(Errc::kExists,
+                  path +
+                      " has another system's key, or one that this system has dropped. Remove the "
+                      "file if this machine belongs to no other");
+    }
   }
   if (auto made = write_file(path, answer.key_file, owner, 0600); !made) return made;
   done.wrote.push_back(path);
