@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "layout/relocation.h"
 #include "tests/simulation/cluster/client.h"
 #include "tests/simulation/cluster/data_server_machine.h"
 #include "tests/simulation/cluster/faults.h"
@@ -445,7 +446,8 @@ void Cluster::await_here(std::uint32_t ds_id) {
   }
 }
 
-// The data server's copy is left out while its server is away, though no other has the object.
+// The data server's copy is left out while its server is away, though no other has the object;
+// unless that is known.
 void Cluster::leave_out_whole(const SharedFile& file, std::uint32_t ds_id) {
   const Storage other = storage_of(ds_id);
   const auto server =
@@ -454,8 +456,15 @@ void Cluster::leave_out_whole(const SharedFile& file, std::uint32_t ds_id) {
   const Ns deadline = now() + kQuietWithin;
   for (;;) {
     const auto out = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
-      return mds.mirrors().reach(ds_id) == mds::Reach::kGone &&
-             mds.mirrors().exclude(file.id, ds_id, mds::Mirrors::Cause::kGone).has_value();
+      if (mds.mirrors().reach(ds_id) != mds::Reach::kGone) return false;
+      if (mds.mirrors().exclude(file.id, ds_id, mds::Mirrors::Cause::kGone)) return true;
+      // A comparison that was due anyway may have found the loss: then this is the only copy.
+      const auto map = mds.names().layout(file.id);
+      const auto seat = map && *map ? layout::seat_of(**map, ds_id) : std::nullopt;
+      return seat && std::ranges::any_of((*map)->copies, [&](const layout::Copy& copy) {
+               return copy.ds_ids[seat->stripe] != ds_id &&
+                      copy.state_of(seat->stripe) != layout::CopyState::kCurrent;
+             });
     });
     if (out == true) break;
     if (now() > deadline) failed("a copy is not left out");
