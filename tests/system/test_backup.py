@@ -109,7 +109,9 @@ def test_the_metadata_disk_is_lost(run, cluster):
     job = client.start_job(BUSY)
     client.wait_event("busy")
     backup = run.folder / "backup"
-    said = weft(cluster, "backup", str(backup), "--config", str(cluster.folder / "ganesha.conf"))
+    link = run.folder / "linked.conf"
+    link.symlink_to(cluster.folder / "ganesha.conf")
+    said = weft(cluster, "backup", str(backup), "--config", str(link))
     assert "the metadata store as of" in said.stdout
     assert not job.done()
     assert (backup.stat().st_mode & 0o777) == 0o700

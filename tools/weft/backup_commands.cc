@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 
 #include "ganesha-fsal/admin/client.h"
 #include "ganesha-fsal/backup/backup_files.h"
@@ -65,8 +66,8 @@ int backup_command(const Settings& settings, const BackupOptions& options) {
   }
   // What is in a backup is read without following links; where this one leads is the caller's word.
   std::error_code unknown;
-  if (auto real = std::filesystem::canonical(configuration, unknown); !unknown)
-    configuration = real;
+  const auto real = std::filesystem::canonical(configuration, unknown);
+  if (!unknown) configuration = real;
   const mds::admin::Client client(settings.socket, kPatience);
   const auto checkpoint = client.ask(mds::admin::BeginBackup{});
   if (!checkpoint) return complain_of_admin(settings.socket, checkpoint.error());

@@ -106,8 +106,9 @@ struct MirrorsTest : NamespaceTest {
     mirrors.reset();
     journal.reset();
     for (const FileId file : layouts.files()) {
-      for (const Grant& grant : layouts.grants_of(file))
+      for (const Grant& grant : layouts.grants_of(file)) {
         test::give_back(layouts, file, grant.client);
+      }
     }
     for (const FileId file : files.where([](const FileState&) { return true; })) {
       FileTable::Changing(files, file)->mirrors = {};

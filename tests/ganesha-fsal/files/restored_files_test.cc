@@ -203,7 +203,7 @@ TEST_CASE_METHOD(Restored, "restored: what was written since, and is gone, is no
   check_clean();
 }
 
-TEST_CASE_METHOD(Restored, "restored: with copies, who may have it is waited for") {
+TEST_CASE_METHOD(Restored, "restored: what one of two copies has is not gone") {
   policy.copies = 2;
   const FileId f = put("f", 0);
   restore();
