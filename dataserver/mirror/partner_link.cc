@@ -245,14 +245,22 @@ void PartnerLink::make_client(const rpc::control::Located& found) {
   ++incarnation_;
   losses_ = partner_->losses;
   outdated_ = false;
-  auto better = [weak = weak_from_this(), incarnation = incarnation_] {
-    if (const auto self = weak.lock()) self->renew(incarnation);
-  };
   client_ = std::make_unique<rpc::SessionClient>(
-      ring_.context(), counted(config_.make_dial(ring_.context(), found, std::move(better))),
+      ring_.context(), counted(dial_to(found)),
       rpc::cluster_session_options(config_.owner + "-" + std::to_string(ring_.index()),
                                    system_random().u64(), "weft-ds", config_.keys));
   if (found.rdma.empty()) begin_relocate();
+}
+
+// It outlives clients, since it knows by which transport the last connections were of no use.
+const rpc::Dial& PartnerLink::dial_to(const rpc::control::Located& found) {
+  const bool moved = found.addresses != dialled_.addresses || found.rdma != dialled_.rdma;
+  if (dial_ != nullptr && !moved) return dial_;
+  dialled_ = found;
+  dial_ = config_.make_dial(ring_.context(), found, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->renew();
+  });
+  return dial_;
 }
 
 // A session has one connection: when it dials, the one before is gone.
@@ -279,8 +287,8 @@ void PartnerLink::count_connection(std::atomic<std::uint32_t>* by) {
   if (by != nullptr) ++*by;
 }
 
-void PartnerLink::renew(std::uint64_t incarnation) {
-  if (!stopped_ && incarnation == incarnation_ && client_ != nullptr) client_->renew_connections();
+void PartnerLink::renew() {
+  if (!stopped_ && client_ != nullptr) client_->renew_connections();
 }
 
 void PartnerLink::begin_relocate() {
@@ -417,11 +425,11 @@ bool PartnerLink::question_unanswered(Time now) const {
   return asked_ && now - std::max(*asked_, last_answer_) >= config_.timeout;
 }
 
-// The question waits in one queue with the calls, behind a link that may be full.
+// By TCP the question waits in one queue with the calls, behind a link that may be full.
 void PartnerLink::ask() {
   asked_ = clock_.now();
   client_->call(
-      {}, {.deadline = config_.patience, .idempotent = true},
+      {}, {.deadline = config_.patience, .idempotent = true, .urgent = true},
       [weak = weak_from_this(), incarnation = incarnation_](Result<CompoundResult> result) {
         const auto self = weak.lock();
         if (self == nullptr) return;
@@ -444,6 +452,7 @@ void PartnerLink::stop() {
   watch_timer_.cancel();
   locate_timer_.cancel();
   end_client();
+  dial_ = nullptr;  // a connection that it keeps ends
   const Error why{Errc::kClosed, "shutting down"};
   auto waiting = std::exchange(waiting_, {});
   for (Call& call : waiting) call.done(std::unexpected(why));

@@ -25,7 +25,7 @@
 //
 // The connection is by RDMA where both have it. One that came to be by TCP is made anew, between
 // two requests, when RDMA turns out to work; a session to a partner that gets RDMA, when nothing is
-// out.
+// out. A partner that is put away soon after RDMA connected is tried by TCP next.
 //
 // A patient call is one that a living partner may take long for (COMMIT): it fails when the partner
 // is put away, and while it is out the partner is asked now and then whether it is there. Answers
@@ -146,9 +146,10 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   void locate();
   void located(Result<rpc::control::Located> found);
   void make_client(const rpc::control::Located& found);
+  [[nodiscard]] const rpc::Dial& dial_to(const rpc::control::Located& found);
   [[nodiscard]] rpc::Dial counted(rpc::Dial dial);
   void count_connection(std::atomic<std::uint32_t>* by);
-  void renew(std::uint64_t incarnation);
+  void renew();
   void begin_relocate();
   void relocate();
   void relocated(std::uint64_t incarnation, const Result<rpc::control::Located>& found);
@@ -176,6 +177,8 @@ class PartnerLink : public std::enable_shared_from_this<PartnerLink> {
   MirrorAuthority& authority_;
   const LinkConfig& config_;
   std::unique_ptr<rpc::SessionClient> client_;
+  rpc::control::Located dialled_;  // where dial_ goes
+  rpc::Dial dial_;
   // Of the partner, that which counts the connection there is; null: none.
   std::atomic<std::uint32_t>* counted_by_ = nullptr;
   std::uint64_t incarnation_ = 0;    // counts clients made

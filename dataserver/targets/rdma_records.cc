@@ -27,6 +27,7 @@ Message numbered(std::uint32_t number, Message message) {
   }
   out.bytes().raw(bytes.subspan(at));
   out.expect_bulk(message.expected_bulk());
+  if (message.urgent()) out.set_urgent();
   return out;
 }
 

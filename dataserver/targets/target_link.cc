@@ -39,6 +39,13 @@ rpc::TcpLimits tcp_limits() {
   return limits;
 }
 
+// Whether a connection that proved to have this may go on.
+bool accepts(const rpc::peer::Keyring& keys, const rpc::peer::Key& proved) {
+  return std::ranges::any_of(keys.now().cluster, [&proved](const rpc::peer::ClusterKey& one) {
+    return target_key(one) == proved;
+  });
+}
+
 }  // namespace
 
 Result<TargetAddress> parse_target_address(std::string_view text) {
@@ -511,6 +518,7 @@ void TargetLink::ping() {
   const auto ask = [this](TargetOp op) {
     rpc::Message message;
     encode(message.bytes(), TargetRequest{.op = op, .tag = kPingTag});
+    message.set_urgent();
     channel_->send(std::move(message));
   };
   ask(TargetOp::kUsage);
@@ -532,7 +540,11 @@ void TargetLink::tick() {
     if (now >= retry_at_) connect();
   } else if (state_ == State::kReady &&
              now - asked_at_ > std::min(kPingEvery, config_.options.silence / 4)) {
-    ping();
+    if (accepts(*config_.keys, key_)) {
+      ping();
+    } else {
+      drop({Errc::kAuth, "the connection's cluster key was dropped"});
+    }
   }
   // A Hello may have to wait for what an earlier connection began, or for a store to be opened.
   const bool greeting = state_ == State::kGreeting && challenged_;

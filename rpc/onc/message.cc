@@ -25,6 +25,7 @@ Message Message::share() const {
   bytes.raw(bytes_.bytes());
   Message out(std::move(bytes));
   out.expected_bulk_ = expected_bulk_;
+  out.urgent_ = urgent_;
   for (const Splice& splice : splices_) {
     Payload payload = splice.payload.share();
     out.spliced_ += payload.size();

@@ -45,6 +45,10 @@ class Message {
   // A call: how much its answer brings at most, at its end.
   void expect_bulk(std::size_t bytes) { expected_bulk_ = bytes; }
   [[nodiscard]] std::size_t expected_bulk() const { return expected_bulk_; }
+  // A call by which the caller learns whether the peer answers at all: it goes before those that
+  // wait in this end for the peer (rdma/client_channel.h).
+  void set_urgent() { urgent_ = true; }
+  [[nodiscard]] bool urgent() const { return urgent_; }
   // An answer: memory of the caller's for what this brings.
   void set_room(Buffer room) { room_ = std::move(room); }
   [[nodiscard]] Buffer& room() { return room_; }
@@ -71,6 +75,7 @@ class Message {
   std::vector<Splice> splices_;
   std::size_t spliced_ = 0;
   std::size_t expected_bulk_ = 0;
+  bool urgent_ = false;
   Buffer room_;
 };
 

@@ -19,6 +19,7 @@ ClientRequest make_request(const SessionClientOptions& client, std::vector<nfs4:
   nfs4::encode(bytes, nfs4::SequenceArgs{});
   const auto* read = ops.empty() ? nullptr : std::get_if<nfs4::ReadArgs>(&ops.back().args);
   if (read != nullptr) request.message.expect_bulk(read->count);
+  if (request.options.urgent) request.message.set_urgent();
   for (nfs4::OpArgs& op : ops) nfs4::encode(request.message, std::move(op));
   return request;
 }

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
@@ -9,6 +10,8 @@
 
 namespace weft::rpc {
 namespace {
+
+constexpr int kMostDoublings = 4;  // of the time between two looks
 
 using Made = Result<std::shared_ptr<Channel>>;
 using Done = std::move_only_function<void(Made)>;
@@ -26,7 +29,10 @@ class PreferredDial : public std::enable_shared_from_this<PreferredDial> {
       keep_timer_.cancel();
       return connected(std::exchange(kept_, nullptr), true, std::move(done));
     }
-    if (!may_break()) return dial_preferred(std::move(done));
+    if (!may_break()) {
+      if (preferred_now_) unproven_ = 0;
+      return dial_preferred(std::move(done));
+    }
     options_.other([self = shared_from_this(), done = std::move(done)](Made made) mutable {
       if (!made) return self->dial_preferred(std::move(done));
       self->connected(std::move(*made), false, std::move(done));
@@ -37,7 +43,7 @@ class PreferredDial : public std::enable_shared_from_this<PreferredDial> {
   // Whoever dials has lost a preferred connection that had hardly been made.
   [[nodiscard]] bool may_break() const {
     return preferred_at_ != TimePoint{} && preferred_now_ &&
-           system_clock().now() - preferred_at_ < kProven;
+           system_clock().now() - preferred_at_ < options_.proven;
   }
 
   void dial_preferred(Done done) {
@@ -57,6 +63,7 @@ class PreferredDial : public std::enable_shared_from_this<PreferredDial> {
 
   void connected(std::shared_ptr<Channel> channel, bool preferred, Done done) {
     if (options_.on_connected) options_.on_connected(*channel, preferred);
+    if (!preferred && may_break()) ++unproven_;
     preferred_now_ = preferred;
     if (preferred) {
       preferred_at_ = system_clock().now();
@@ -68,7 +75,8 @@ class PreferredDial : public std::enable_shared_from_this<PreferredDial> {
   }
 
   void look_later() {
-    look_timer_.expires_after(options_.look_every);
+    const int doublings = std::clamp(unproven_ - 1, 0, kMostDoublings);
+    look_timer_.expires_after(options_.look_every * (1 << doublings));
     look_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
       const auto self = weak.lock();
       if (!error && self != nullptr && !self->preferred_now_) self->look();
@@ -114,6 +122,7 @@ class PreferredDial : public std::enable_shared_from_this<PreferredDial> {
   std::shared_ptr<Channel> kept_;
   bool preferred_now_ = true;  // the last connection, or none
   bool looking_ = false;
+  int unproven_ = 0;          // preferred connections in a row that did not last
   TimePoint preferred_at_{};  // when the last preferred connection was made
 };
 

@@ -2,9 +2,10 @@
 // it, and TCP else.
 //
 // It tries the preferred one first, and where that does not come about, the other. It tries the
-// other first if the last connection by the preferred one did not last kProven: such a one may be
-// made and then carry nothing. As long as the last connection is by the other one, it tries the
-// preferred one again now and then. When that has come about it keeps the connection, and says so:
+// other first if the last connection by the preferred one did not last so long as to be proven:
+// such a one may be made and then carry nothing. As long as the last connection is by the other
+// one, it tries the preferred one again now and then; less often, the more of its connections did
+// not last, one after the other. When that has come about it keeps the connection, and says so:
 // whoever is told makes its connections anew when that disturbs nothing
 // (SessionClient::renew_connections()), and gets it.
 //
@@ -25,9 +26,13 @@
 
 namespace weft::rpc {
 
+// How long a connection by the preferred one is to last, at least.
+constexpr std::chrono::seconds kProven{10};
+
 struct PreferredDialOptions {
   Dial preferred;
   Dial other;
+  std::chrono::milliseconds proven{kProven};     // longer than whoever dials waits for answers
   std::chrono::milliseconds look_every{30'000};  // for the preferred one
   // A connection was made, by the preferred one or the other.
   std::function<void(const Channel&, bool preferred)> on_connected;
@@ -37,7 +42,6 @@ struct PreferredDialOptions {
 
 // For how long a connection is kept that nobody has asked for yet.
 constexpr std::chrono::seconds kKept{5};
-constexpr std::chrono::seconds kProven{10};
 
 [[nodiscard]] Dial preferred_dial(boost::asio::io_context& context, PreferredDialOptions options);
 

@@ -9,6 +9,8 @@ namespace weft::rpc {
 namespace {
 
 constexpr std::chrono::milliseconds kByRdma{1000};
+// A server that answers nothing is dialled anew after up to twice the time for a connection.
+constexpr int kProvenWithin = 4;
 
 }  // namespace
 
@@ -24,6 +26,7 @@ Dial dial_server(boost::asio::io_context& context, BufferPool& pool, ServerDialO
   PreferredDialOptions preferred;
   preferred.preferred = dial_in_turn(std::move(dials));
   preferred.other = std::move(by_tcp);
+  preferred.proven = std::max<std::chrono::milliseconds>(kProven, kProvenWithin * options.within);
   if (options.on_connected) {
     preferred.on_connected = [told = std::move(options.on_connected)](
                                  const Channel& channel, bool /*preferred*/) { told(channel); };

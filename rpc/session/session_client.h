@@ -5,9 +5,11 @@
 // over the session's slots as many at once as there are slots; the rest wait in a bounded queue.
 // SEQUENCE is put in front of each compound here. When a connection is lost, requests in flight
 // are sent again with the same slot and sequence, so that each is executed exactly once. When the
-// server has forgotten the session (it restarted), a fresh one is made; a request that may have
-// been executed under the old one is then sent again only if the caller said that is safe
-// (CallOptions::idempotent), and fails with kClosed if not.
+// server has forgotten the session (it restarted, or has dropped the key that the client showed), a
+// fresh one is made, once what was in flight has been answered: a request that was refused is sent
+// again. One that may have been executed under the old session, as its connection is gone, is sent
+// again only if the caller said that is safe (CallOptions::idempotent), and fails with kClosed if
+// not.
 //
 // A call may be given up: its deadline passes, or CallOptions::give_up is requested. From then on
 // its operations are not sent any more. What was sent already may be carried out yet, until it is
@@ -59,6 +61,7 @@ struct CallOptions {
   std::chrono::milliseconds deadline{60'000};  // from call() to completion, waiting included
   bool cache_this = false;  // ask the server to keep the whole reply for a retransmission
   bool idempotent = false;  // may be executed again under a new session: READ, WRITE, COMMIT
+  bool urgent = false;      // Message::set_urgent()
   // Requested on the client's I/O thread: the caller wants no answer any more. `done` is still
   // called, with the answer, kCancelled or kTimedOut.
   std::stop_token give_up = {};

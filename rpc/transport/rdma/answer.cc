@@ -5,7 +5,6 @@
 
 #include "rpc/base/assert.h"
 #include "rpc/base/payload_copy.h"
-#include "rpc/base/standing.h"
 
 namespace weft::rpc::rdma {
 namespace {
@@ -13,9 +12,9 @@ namespace {
 constexpr std::size_t kLittle = 8192;
 
 // When little is sent, more memory is let go of than it takes: what was read for the answer.
-Result<Buffer> copied(std::span<const std::byte> bytes, BufferPool& pool) {
+Result<Buffer> copied(std::span<const std::byte> bytes, PoolShare share, BufferPool& pool) {
   const bool little = bytes.size() <= kLittle;
-  auto out = allocate(pool, little ? PoolShare::kServers : PoolShare::kReplies, bytes.size());
+  auto out = allocate(pool, little ? PoolShare::kServers : share, bytes.size());
   if (out) std::memcpy(out->data(), bytes.data(), bytes.size());
   return out;
 }
@@ -65,7 +64,7 @@ class ChunkWriter {
 
 // The payload as runs that the device reaches: those it consists of, or one copy.
 Result<std::vector<Buffer>> reachable(const Payload& payload, const QueuePair& queue_pair,
-                                      BufferPool& pool) {
+                                      PoolShare share, BufferPool& pool) {
   std::vector<Buffer> runs;
   for (const Payload::Piece& piece : payload.pieces()) {
     const auto* buffer = std::get_if<Buffer>(&piece);
@@ -76,7 +75,7 @@ Result<std::vector<Buffer>> reachable(const Payload& payload, const QueuePair& q
   }
   if (runs.size() == payload.pieces().size()) return runs;
   runs.clear();
-  auto copy = allocate(pool, PoolShare::kReplies, payload.size());
+  auto copy = allocate(pool, share, payload.size());
   if (!copy) return pass(copy);
   if (auto read = copy_payload(payload, copy->span()); !read) return pass(read);
   runs.push_back(std::move(*copy));
@@ -92,11 +91,11 @@ struct Answer {
 
 // The one payload goes to the Write chunk, and its padding nowhere (RFC 8166 section 3.4.6).
 Result<> write_payload(Answer& answer, const Message& message, const Chunk& place,
-                       const QueuePair& queue_pair, BufferPool& pool) {
+                       const QueuePair& queue_pair, PoolShare share, BufferPool& pool) {
   const auto& [at, payload] = message.splices().front();
   if (payload.size() > place.size())
     return fail(Errc::kTooLarge, "a Write chunk that is too small");
-  auto runs = reachable(payload, queue_pair, pool);
+  auto runs = reachable(payload, queue_pair, share, pool);
   if (!runs) return pass(runs);
   ChunkWriter writer(place, answer.work);
   for (const Buffer& run : *runs) writer.write(run);
@@ -110,11 +109,12 @@ Result<> write_payload(Answer& answer, const Message& message, const Chunk& plac
   return {};
 }
 
-Result<> write_message(Answer& answer, const std::optional<Chunk>& place, BufferPool& pool) {
+Result<> write_message(Answer& answer, const std::optional<Chunk>& place, PoolShare share,
+                       BufferPool& pool) {
   if (!place || place->size() < answer.message.size()) {
     return fail(Errc::kTooLarge, "an answer without a place");
   }
-  auto copy = copied(answer.message, pool);
+  auto copy = copied(answer.message, share, pool);
   if (!copy) return pass(copy);
   ChunkWriter writer(*place, answer.work);
   writer.write(*copy);
@@ -130,7 +130,8 @@ Result<std::vector<Work>> make_answer(AnswerTo to, const Message& message, const
   Answer answer;
   // With several payloads it could not be told whose place it is: an empty one is none.
   if (!places.writes.empty() && message.splices().size() == 1) {
-    auto written = write_payload(answer, message, places.writes.front(), queue_pair, pool);
+    auto written =
+        write_payload(answer, message, places.writes.front(), queue_pair, to.share, pool);
     if (!written) return pass(written);
   } else {
     auto flat = message.flatten();
@@ -144,7 +145,8 @@ Result<std::vector<Work>> make_answer(AnswerTo to, const Message& message, const
   const std::size_t most = queue_pair.max_send_bytes();
   if (kStartBytes + encoded_size(answer.chunks) + answer.message.size() > most) {
     procedure = Procedure::kNoMessage;
-    if (auto written = write_message(answer, places.reply, pool); !written) return pass(written);
+    if (auto written = write_message(answer, places.reply, to.share, pool); !written)
+      return pass(written);
   }
   xdr::Encoder out;
   encode(out, Start{.xid = to.xid,
@@ -153,7 +155,7 @@ Result<std::vector<Work>> make_answer(AnswerTo to, const Message& message, const
   encode(out, answer.chunks);
   out.raw(answer.message);
   if (out.size() > most) return fail(Errc::kTooLarge, "more segments than the peer takes back");
-  auto send = copied(out.bytes(), pool);
+  auto send = copied(out.bytes(), to.share, pool);
   if (!send) return pass(send);
   answer.work.push_back({.kind = Work::Kind::kSend, .memory = std::move(*send), .remote = {}});
   return std::move(answer.work);
@@ -165,7 +167,7 @@ Result<Work> make_refusal(AnswerTo to, Refused why, BufferPool& pool) {
                     .credits = to.credits,
                     .procedure = static_cast<std::uint32_t>(Procedure::kError)});
   encode(out, why);
-  auto send = copied(out.bytes(), pool);
+  auto send = copied(out.bytes(), to.share, pool);
   if (!send) return pass(send);
   return Work{.kind = Work::Kind::kSend, .memory = std::move(*send), .remote = {}};
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/standing.h"
 #include "rpc/onc/message.h"
 #include "rpc/transport/rdma/header.h"
 #include "rpc/transport/rdma/queue_pair.h"
@@ -16,7 +17,8 @@ namespace weft::rpc::rdma {
 
 struct AnswerTo {
   std::uint32_t xid = 0;
-  std::uint32_t credits = 0;  // granted
+  std::uint32_t credits = 0;              // granted
+  PoolShare share = PoolShare::kReplies;  // of bulk data that has to be copied
 };
 
 // To be posted in order. kBusy: there is no memory, and nothing was changed. kTooLarge: it has no

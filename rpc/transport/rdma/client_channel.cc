@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "rpc/base/assert.h"
 #include "rpc/transport/rdma/call.h"
@@ -10,6 +11,9 @@
 
 namespace weft::rpc::rdma {
 namespace {
+
+// Granted fewer, no credit is kept for urgent calls.
+constexpr std::size_t kCreditsToSpare = 8;
 
 std::uint32_t number_of(const Message& message) { return word_at(message.bytes().bytes(), 0); }
 
@@ -60,8 +64,15 @@ class ClientChannel final : public QueuePairChannel {
   [[nodiscard]] Result<> take(const Completion& sent);
 
   void push() override;
+  void push_urgent();
   [[nodiscard]] Result<> push_call(const Message& message);
-  [[nodiscard]] bool any_waits() const override { return !waiting_.empty(); }
+  // Of what is granted, for calls that are not urgent.
+  [[nodiscard]] std::size_t ordinary() const {
+    return granted_ - (granted_ >= kCreditsToSpare && urgent_out_.empty() ? 1 : 0);
+  }
+  // Whether there is memory for an urgent call, whatever the others take.
+  [[nodiscard]] bool reserve();
+  [[nodiscard]] bool any_waits() const override { return !waiting_.empty() || !urgent_.empty(); }
   [[nodiscard]] std::size_t waiting_bytes() const override;
   void drop() override;
 
@@ -73,6 +84,11 @@ class ClientChannel final : public QueuePairChannel {
 
   std::size_t granted_ = 1;      // until the peer has said more (RFC 8166 section 3.3.1)
   std::deque<Message> waiting_;  // for credits, or for room
+  std::deque<Message> urgent_;   // likewise
+  // What an urgent call takes: let go of for one, and taken again before any other goes.
+  Buffer reserved_reply_;
+  Buffer reserved_send_;
+  std::unordered_set<std::uint32_t> urgent_out_;
   std::unordered_map<std::uint32_t, CallMemory> calls_;  // that are not answered
   std::vector<std::byte> header_;  // of the answer that is looked at: out of the peer's reach
 };
@@ -82,15 +98,46 @@ class ClientChannel final : public QueuePairChannel {
 void ClientChannel::send(Message message) {
   if (state() != State::kOpen) return;
   WEFT_ASSERT(user() != nullptr && message.bytes().size() >= kLeastMessage);
-  if (waiting_.size() >= limits_.max_waiting) {
+  if (waiting_.size() + urgent_.size() >= limits_.max_waiting) {
     return fail_with({Errc::kBusy, "too many calls wait for " + peer()});
   }
-  waiting_.push_back(std::move(message));
+  (message.urgent() ? urgent_ : waiting_).push_back(std::move(message));
   push();
 }
 
+void ClientChannel::push_urgent() {
+  while (state() != State::kClosed && !urgent_.empty() && calls_.size() < granted_) {
+    const std::uint32_t number = number_of(urgent_.front());
+    if (calls_.contains(number)) return;
+    auto pushed = push_call(urgent_.front());
+    if (!pushed && pushed.error() == Errc::kBusy && !reserved_reply_.empty()) {
+      reserved_reply_.reset();
+      reserved_send_.reset();
+      pushed = push_call(urgent_.front());
+    }
+    if (!pushed) {
+      if (pushed.error() == Errc::kBusy && (!calls_.empty() || any_under_way())) return;
+      return fail_with(std::move(pushed.error()));
+    }
+    urgent_out_.insert(number);
+    urgent_.pop_front();
+  }
+}
+
+bool ClientChannel::reserve() {
+  if (!reserved_reply_.empty()) return true;
+  auto reply = stage_.allocate(kReplyRoom);
+  auto send = stage_.allocate(queue_pair().max_send_bytes());
+  if (!reply || !send) return false;
+  reserved_reply_ = std::move(*reply);
+  reserved_send_ = std::move(*send);
+  return true;
+}
+
 void ClientChannel::push() {
-  while (state() != State::kClosed && !waiting_.empty() && calls_.size() < granted_) {
+  push_urgent();
+  while (state() != State::kClosed && !waiting_.empty() && calls_.size() < ordinary()) {
+    if (!reserve() && (!calls_.empty() || any_under_way())) return;
     // The same once more: when it could be told whose the answer is.
     if (calls_.contains(number_of(waiting_.front()))) return;
     if (auto pushed = push_call(waiting_.front()); !pushed) {
@@ -117,7 +164,9 @@ Result<> ClientChannel::push_call(const Message& message) {
 
 std::size_t ClientChannel::waiting_bytes() const {
   std::size_t bytes = 0;
-  for (const Message& message : waiting_) bytes += message.size();
+  for (const auto* queue : {&waiting_, &urgent_}) {
+    for (const Message& message : *queue) bytes += message.size();
+  }
   return bytes;
 }
 
@@ -156,6 +205,7 @@ Result<> ClientChannel::take(const Completion& sent) {
   fed(Want::kToReceive);
   granted_ = std::min<std::size_t>(start->credits, credits());
   calls_.erase(call);
+  urgent_out_.erase(start->xid);
   receive_again();
   if (state() != State::kOpen) return {};
   counts_->bytes_in.fetch_add(answered->bulk_bytes + answered->reply_bytes,
@@ -172,6 +222,7 @@ Result<> ClientChannel::take(const Completion& sent) {
 void ClientChannel::drop() {
   if (user() != nullptr) counts_->connections.fetch_sub(1, std::memory_order_relaxed);
   waiting_.clear();
+  urgent_.clear();
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 // others wait, in order, as do those for which the exposed memory has no room before others are
 // answered. A receive is posted for each credit before it is used.
 //
+// Urgent calls (Message::set_urgent()) wait for urgent ones alone: a credit and memory are kept for
+// one of them. So a peer that is slow with all that it was granted still says that it is there.
+//
 // What a broken peer does ends the connection: an answer to nothing, one that says it is where the
 // call brought no place, RDMA_ERROR, a grant of no credits. What it does to the exposed memory
 // meanwhile harms nothing but what it is sent, or sends itself.
@@ -47,7 +50,7 @@ struct CallLimits {
   std::size_t receive_bytes = 4096;             // inline, of one answer; what the peer was told
   std::size_t max_waiting = 4096;               // calls
   Milliseconds idle_deadline{600'000};          // without anything either way; 0: none
-  Milliseconds send_deadline{60'000};           // none of the work under way is done
+  Milliseconds send_deadline{60'000};           // until what is posted is done
   Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
   Milliseconds drain_deadline{kDrainDeadline};  // a draining close
 };

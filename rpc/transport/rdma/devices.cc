@@ -43,15 +43,13 @@ bool Devices::any() {
 
 Result<std::shared_ptr<Device>> Devices::of(ibv_context* verbs) {
   const MutexLock lock(mutex_);
-  if (const auto known = devices_.find(verbs); known != devices_.end()) return known->second;
+  std::erase_if(devices_, [](const auto& one) { return one.second.expired(); });
+  if (const auto known = devices_.find(verbs); known != devices_.end()) {
+    if (auto device = known->second.lock()) return device;
+  }
   auto device = Device::open(verbs, memory_);
-  if (device) devices_.emplace(verbs, *device);
+  if (device) devices_.insert_or_assign(verbs, *device);
   return device;
-}
-
-void Devices::forget(ibv_context* verbs) {
-  const MutexLock lock(mutex_);
-  devices_.erase(verbs);
 }
 
 }  // namespace weft::rpc::rdma

@@ -1,5 +1,6 @@
 // The RDMA devices of this machine, as far as connections come by them, and what of this process
-// they can reach: one piece of memory, registered with each device once, when it is met first.
+// they can reach: one piece of memory, registered with each device when it is met first, for as
+// long as somebody listens or is connected there.
 //
 // That memory is registered for what this side begins, and for nothing that a peer begins: a peer
 // learns no key of it. What a calling connection exposes (queue_pair.h) is registered apart, in a
@@ -7,8 +8,10 @@
 // Memory windows over the first, bound for each call, would need no copy. But Soft-RoCE looks a
 // window's key up and then lets a peer reach the whole registration that it was bound in.
 //
-// Threading: any thread. Ownership: a Device keeps the memory; queue pairs and completion channels
-// of a device keep the Device. A removed one is forgotten, and met again if it comes back.
+// Threading: any thread. Ownership: a Device keeps the memory; those who listen at a device, its
+// queue pairs and its completion channels keep the Device, and let go of it before their
+// rdma_cm_id. With the last of these librdmacm may close the verbs of a device that is gone, and
+// another one's may have the same address then.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -70,13 +73,13 @@ class Devices {
   // Whether the kernel has any. The libraries say on standard error that there is none.
   [[nodiscard]] static bool any();
 
+  // Precondition: an rdma_cm_id keeps the verbs.
   [[nodiscard]] Result<std::shared_ptr<Device>> of(ibv_context* verbs);
-  void forget(ibv_context* verbs);
 
  private:
   const std::shared_ptr<SharedMemory> memory_;
   Mutex mutex_;
-  std::map<ibv_context*, std::shared_ptr<Device>> devices_ WEFT_GUARDED_BY(mutex_);
+  std::map<ibv_context*, std::weak_ptr<Device>> devices_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::rpc::rdma

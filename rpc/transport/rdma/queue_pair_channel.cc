@@ -76,9 +76,13 @@ void QueuePairChannel::post_work() {
     Work work = std::move(works_.front());
     works_.pop_front();
     work.quiet = work.quiet && state_ == State::kOpen && quiet_ < most_quiet_;
-    if (!work.quiet && under_way_ == quiet_) moved_at_ = clock_.now();
     ++under_way_;
-    if (work.quiet) ++quiet_;
+    if (work.quiet) {
+      ++quiet_;
+    } else {
+      waited_since_.push_back(clock_.now());
+      if (work.kind == Work::Kind::kSend) ++sends_;
+    }
     bytes_under_way_ += sent_bytes(work);
     // What it is joined with may have to wait for the next turn.
     if (under_way_ == queue_pair_->max_work()) work.joined = false;
@@ -106,10 +110,15 @@ void QueuePairChannel::on_completion(Completion completion) {
     arrived_.push_back(std::move(completion));
     return process();
   }
-  moved_at_ = last_activity_;
   --under_way_;
-  if (completion.work.quiet) --quiet_;
+  if (completion.work.quiet) {
+    --quiet_;
+  } else {
+    waited_since_.pop_front();
+    if (kind == Work::Kind::kSend) --sends_;
+  }
   bytes_under_way_ -= sent_bytes(completion.work);
+  bytes_sent_ += sent_bytes(completion.work);
   completion = {};  // its memory may be what others wait for
   post_work();
   push();
@@ -141,7 +150,7 @@ void QueuePairChannel::start_timer() {
   });
 }
 
-std::optional<Error> QueuePairChannel::late(TimePoint now) const {
+std::optional<Error> QueuePairChannel::late(TimePoint now) {
   const auto beyond = [now](TimePoint since, Milliseconds deadline) {
     return is_over(since, deadline, now);
   };
@@ -150,7 +159,7 @@ std::optional<Error> QueuePairChannel::late(TimePoint now) const {
     return why_;
   }
   if (auto late = late_too(now)) return late;
-  if (under_way_ > quiet_ && beyond(moved_at_, options_.send_deadline)) {
+  if (!waited_since_.empty() && beyond(waited_since_.front(), options_.send_deadline)) {
     return Error{Errc::kTimedOut, peer() + " takes no " + options_.sends};
   }
   if (beyond(starved_receiving_, options_.memory_deadline) ||

@@ -74,9 +74,7 @@ class QueuePairChannel : public Channel,
   [[nodiscard]] virtual bool any_waits() const = 0;
   [[nodiscard]] virtual std::size_t waiting_bytes() const = 0;
   // Besides the deadlines here.
-  [[nodiscard]] virtual std::optional<Error> late_too(TimePoint /*now*/) const {
-    return std::nullopt;
-  }
+  [[nodiscard]] virtual std::optional<Error> late_too(TimePoint /*now*/) { return std::nullopt; }
   // It is closed: what is kept is let go of.
   virtual void drop() = 0;
   // Later, right before the user hears of it.
@@ -93,6 +91,11 @@ class QueuePairChannel : public Channel,
   [[nodiscard]] TimePoint last_activity() const { return last_activity_; }
   [[nodiscard]] std::size_t works() const { return works_.size(); }  // that are not posted
   [[nodiscard]] bool any_under_way() const { return under_way_ > 0; }
+  // Posted, and waited for: how much work, and how many Sends of it.
+  [[nodiscard]] std::size_t waited_for() const { return waited_since_.size(); }
+  [[nodiscard]] std::size_t sends() const { return sends_; }
+  [[nodiscard]] std::size_t bytes_under_way() const { return bytes_under_way_; }
+  [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }  // ever, and taken
   // Sends of the peer that were not looked at, the oldest first.
   [[nodiscard]] const std::deque<Completion>& arrived() const { return arrived_; }
   // What arrived first is read, and its memory is free for another.
@@ -117,7 +120,7 @@ class QueuePairChannel : public Channel,
   [[nodiscard]] bool starves() const {
     return starved_receiving_ != TimePoint{} || starved_sending_ != TimePoint{};
   }
-  [[nodiscard]] std::optional<Error> late(TimePoint now) const;
+  [[nodiscard]] std::optional<Error> late(TimePoint now);
   void finish_close();
   // Asks when what nobody waits for is done.
   void ask_for_quiet();
@@ -141,13 +144,15 @@ class QueuePairChannel : public Channel,
   std::deque<Work> works_;           // to be posted
   std::size_t under_way_ = 0;        // posted, without receives
   std::size_t quiet_ = 0;            // of those: Work::quiet
+  std::size_t sends_ = 0;            // of the others
   std::size_t bytes_under_way_ = 0;  // of what is sent
+  std::uint64_t bytes_sent_ = 0;
+  std::deque<TimePoint> waited_since_;  // work that is not quiet was posted, the oldest first
 
   // Since when, for the deadlines; the epoch when not so.
   TimePoint starved_receiving_{};
   TimePoint starved_sending_{};
   TimePoint closing_since_{};
-  TimePoint moved_at_{};  // the last time at which work was done, or began, that is waited for
   TimePoint last_activity_;
 };
 

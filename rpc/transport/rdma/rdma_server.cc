@@ -88,7 +88,8 @@ Result<> begin(const std::shared_ptr<Shared>& shared, const std::shared_ptr<Devi
 
 struct Server::Impl final : ConnectionUser {
   struct Place {
-    rdma_cm_id* id = nullptr;  // null: not bound
+    rdma_cm_id* id = nullptr;        // null: not bound
+    std::shared_ptr<Device> device;  // that it is bound to; null: to all
     bool listening = false;
     bool port_up = true;  // when it was looked at last
   };
@@ -104,7 +105,10 @@ struct Server::Impl final : ConnectionUser {
   void prepare_or_say(bool listen) WEFT_EXCLUDES(mutex);
   [[nodiscard]] Result<> bind_at(std::size_t index) WEFT_REQUIRES(mutex);
   [[nodiscard]] Result<> listen_at(std::size_t index) WEFT_REQUIRES(mutex);
-  static void give_up(Place& place) { ::rdma_destroy_id(std::exchange(place, {}).id); }
+  static void give_up(Place& place) {
+    place.device.reset();  // first: its verbs may go with the identifier
+    ::rdma_destroy_id(std::exchange(place, {}).id);
+  }
   void look_at_port(std::size_t index) WEFT_REQUIRES(mutex);
   void look_at_ports() WEFT_EXCLUDES(mutex);
   void stop_listening() WEFT_EXCLUDES(mutex);
@@ -127,7 +131,6 @@ void Server::Impl::on_event(const ConnectionEvent& event) {
   for (Place& place : places) {
     if (place.id == nullptr || place.id != event.id) continue;
     spdlog::warn("event=rdma_device_removed");
-    shared->devices.forget(place.id->verbs);
     give_up(place);
   }
 }
@@ -158,11 +161,12 @@ void Server::Impl::take(const ConnectionEvent& request) {
                   .device = std::move(*device),
                   .place = std::move(place)};
   boost::asio::post(threads.context(thread), [of_all = shared, own = events.at(thread),
-                                              taken = std::move(arrival)] {
+                                              taken = std::move(arrival)]() mutable {
     auto begun = begin(of_all, own, taken);
     if (begun) return;
     of_all->refused_log.warn("event=connection_refused peer={} transport=rdma why=\"{}\"",
                              taken.peer, begun.error().describe());
+    taken.device.reset();
     taken.id->destroy();
     of_all->admission->leave(taken.place);
   });
@@ -195,13 +199,16 @@ Result<> Server::Impl::bind_at(std::size_t index) {
   };
   if (::rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&*where)) != 0) return failed("bind to");
   // No device: it is bound to all.
+  std::shared_ptr<Device> device;
   if (id->verbs != nullptr) {
-    if (auto device = shared->devices.of(id->verbs); !device) {
+    auto found = shared->devices.of(id->verbs);
+    if (!found) {
       ::rdma_destroy_id(id);
-      return pass(device);
+      return pass(found);
     }
+    device = std::move(*found);
   }
-  places.at(index).id = id;
+  places.at(index) = {.id = id, .device = std::move(device)};
   look_at_port(index);
   return {};
 }

@@ -16,6 +16,13 @@
 namespace weft::rpc::rdma {
 namespace {
 
+// What is still to be sent, from which on no more calls are taken. As by TCP.
+constexpr std::size_t kMostToSend = std::size_t{8} << 20;
+// Work of a stranger that is waited for, likewise.
+constexpr std::size_t kMostOfStranger = 8;
+// Memory that a peer may hold for any time.
+constexpr std::size_t kLittle = std::size_t{64} << 10;
+
 // The one that all segments of the call's chunks have.
 std::optional<std::uint32_t> only_handle(const Incoming& incoming) {
   std::optional<std::uint32_t> found;
@@ -44,7 +51,8 @@ class ServerChannel final : public QueuePairChannel {
         place_(std::move(place)),
         counts_(counts == nullptr ? std::make_shared<Counts>() : std::move(counts)),
         standing_(limits_.standing),
-        stranger_since_(now()) {}
+        stranger_since_(now()),
+        measured_at_(stranger_since_) {}
 
   ~ServerChannel() override {
     if (place_.gone) place_.gone();
@@ -98,13 +106,17 @@ class ServerChannel final : public QueuePairChannel {
   void push() override;
   [[nodiscard]] Result<> push_answer(const Answer& answer);
   void push_work(std::vector<Work> work);
-  // Enough waits to be sent: nothing more is taken until it is less.
+  // Enough waits to be sent: nothing more is taken until it is less. Some of it is under way then,
+  // and what is done is told of.
   [[nodiscard]] bool throttled() const {
-    return answers_.size() > credits() || works() > 2 * credits();
+    if (standing_ == Standing::kStranger && waited_for() >= kMostOfStranger) return true;
+    return answers_.size() > credits() || works() > 2 * credits() ||
+           calls_.size() + sends() >= 2 * credits() || queued_bytes() > kMostToSend;
   }
   [[nodiscard]] bool any_waits() const override { return !answers_.empty(); }
   [[nodiscard]] std::size_t waiting_bytes() const override;
-  [[nodiscard]] std::optional<Error> late_too(TimePoint now) const override;
+  [[nodiscard]] std::optional<Error> late_too(TimePoint now) override;
+  [[nodiscard]] bool crawls(TimePoint now);
   void drop() override;
   void gone() override {
     if (place_.gone) std::exchange(place_.gone, nullptr)();
@@ -120,6 +132,11 @@ class ServerChannel final : public QueuePairChannel {
   std::unordered_map<std::uint32_t, Call> calls_;
   std::deque<Answer> answers_;
   TimePoint stranger_since_;
+  // For crawls(): how far it was then, and since when it is slow.
+  TimePoint measured_at_;
+  std::uint64_t sent_before_ = 0;
+  std::size_t queued_before_ = 0;
+  TimePoint slow_since_{};
 };
 
 QueuePairChannel::Options ServerChannel::options_of(const Limits& limits) {
@@ -203,17 +220,21 @@ bool ServerChannel::unseen(const Incoming& incoming) const {
 // As RecordReader does with what strangers and clients send by TCP. Bulk data of any size is
 // fetched, which is work for the device: so it is looked at whatever its size.
 Result<PoolShare> ServerChannel::judge(const Incoming& incoming, bool& skipped) const {
-  const bool large =
-      standing_ == Standing::kStranger && incoming.bytes() > limits_.max_stranger_bytes;
+  const bool stranger = standing_ == Standing::kStranger;
+  const bool large = stranger && incoming.bytes() > limits_.max_stranger_bytes;
   const bool fetches = standing_ != Standing::kServer && incoming.bulk;
-  if (!large && !fetches) return share_of(standing_);
+  if (!large && !fetches) {
+    // What is whole is answered at once, and then needs no memory any more: that anybody may have.
+    return stranger && !incoming.whole ? PoolShare::kServers : share_of(standing_);
+  }
   const Glance glance = limits_.look ? limits_.look(incoming.message, standing_) : Glance::kRefuse;
   if (large && glance == Glance::kRefuse) {
     return fail(Errc::kTooLarge, "a large call of a stranger");
   }
   skipped = glance == Glance::kSkip;
-  if (glance == Glance::kTakeOfServer) return PoolShare::kServers;
-  return large && !skipped ? PoolShare::kClients : share_of(standing_);
+  // So it is with the head of what is skipped.
+  if (skipped || glance == Glance::kTakeOfServer) return PoolShare::kServers;
+  return large ? PoolShare::kClients : share_of(standing_);
 }
 
 // Memory for the call, what of it is inline, and the Reads for the rest.
@@ -223,7 +244,7 @@ Result<> ServerChannel::prepare(const Incoming& incoming, PoolShare share, Call&
   const std::size_t size = apart ? incoming.message_bytes() : incoming.bytes();
   if (size < kLeastMessage) return fail(Errc::kProtocol, "a record without an RPC message");
   if (place_.host != nullptr && share != PoolShare::kServers && is_short(pool_)) {
-    call.hold = HostHold::take(place_.host, pool_, call.skipped ? size : incoming.bytes());
+    call.hold = HostHold::take(place_.host, pool_, incoming.bytes());
     if (!call.hold) return fail(Errc::kBusy, "the host holds its share of memory");
   }
   auto record = allocate(pool_, share, size);
@@ -334,7 +355,8 @@ void ServerChannel::push() {
 }
 
 Result<> ServerChannel::push_answer(const Answer& answer) {
-  const AnswerTo to{.xid = answer.xid, .credits = static_cast<std::uint32_t>(credits())};
+  AnswerTo to{.xid = answer.xid, .credits = static_cast<std::uint32_t>(credits())};
+  if (standing_ == Standing::kServer) to.share = PoolShare::kServers;
   const auto* message = std::get_if<Message>(&answer.content);
   Refused why = Refused::kChunk;
   if (message != nullptr) {
@@ -343,8 +365,9 @@ Result<> ServerChannel::push_answer(const Answer& answer) {
     auto work = make_answer(to, *message, call->second.places, queue_pair(), pool_);
     if (work) {
       work->back().invalidate = call->second.handle;
-      // What it leaves behind is little. Bulk data has memory to give back.
-      work->back().quiet = work->size() == 1;
+      // What it leaves behind is little. Bulk data has memory to give back, and of a stranger
+      // everything counts.
+      work->back().quiet = work->size() == 1 && standing_ != Standing::kStranger;
       calls_.erase(call);
       push_work(std::move(*work));
       return {};
@@ -394,7 +417,28 @@ void ServerChannel::done(const Completion& completion) {
   }
 }
 
-std::optional<Error> ServerChannel::late_too(TimePoint now) const {
+// As by TCP: a peer holds memory for what it is sent until it has taken that.
+bool ServerChannel::crawls(TimePoint now) {
+  if (standing_ == Standing::kServer || now - measured_at_ < limits_.slow_deadline / 8)
+    return false;
+  const std::chrono::duration<double> passed = now - measured_at_;
+  const std::chrono::duration<double> whole = limits_.fetch_deadline;
+  const double enough = std::max(static_cast<double>(limits_.least_rate) * passed.count(),
+                                 static_cast<double>(queued_before_) * (passed / whole));
+  const auto taken = static_cast<double>(bytes_sent() - sent_before_);
+  const bool slow = sends() > 0 && bytes_under_way() > kLittle && taken < enough;
+  measured_at_ = now;
+  sent_before_ = bytes_sent();
+  queued_before_ = bytes_under_way();
+  if (!slow || !is_short(pool_)) {
+    slow_since_ = {};
+  } else if (slow_since_ == TimePoint{}) {
+    slow_since_ = now;
+  }
+  return slow_since_ != TimePoint{} && now - slow_since_ >= limits_.slow_deadline;
+}
+
+std::optional<Error> ServerChannel::late_too(TimePoint now) {
   for (const auto& [xid, call] : calls_) {
     if (call.fetching > 0 && is_over(call.since, limits_.fetch_deadline, now)) {
       return Error{Errc::kTimedOut, "chunks of " + peer() + " that cannot be read"};
@@ -404,6 +448,7 @@ std::optional<Error> ServerChannel::late_too(TimePoint now) const {
       is_over(stranger_since_, limits_.stranger_deadline, now)) {
     return Error{Errc::kTimedOut, peer() + " does not show who it is"};
   }
+  if (crawls(now)) return Error{Errc::kTimedOut, peer() + " is slow, and memory short"};
   return std::nullopt;
 }
 

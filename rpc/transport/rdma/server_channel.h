@@ -15,6 +15,8 @@
 //
 // Credits: as many calls may be unanswered as were granted, each has a receive posted, and it is
 // posted again before its call is answered, so a client that keeps to its credits always finds one.
+// A peer says itself how often this end tries to reach a receive of its, which may be for ever: so
+// calls are left where they are while it takes no answers, and it is given up in time.
 //
 // Memory: a receive for each credit; what is fetched, within the pool's shares for peers of its
 // standing and, while memory is short, for one host (rpc/base/standing.h). For memory that is not
@@ -28,8 +30,9 @@
 //
 // Invariants:
 //  1. No more than Limits::credits calls are unanswered; one more ends the connection.
-//  2. Work that is not done is bounded: by what so many answers have, and what is refused waits
-//     until there is less.
+//  2. What answers hold that the peer has not taken is bounded: no call is taken while they and
+//     calls that are not answered are twice the credits, or 8 MiB are still to be sent; of a
+//     stranger while a few Sends are. What was taken by then still adds its answers.
 //  3. Nothing a peer sends, or fails to do, ends more than its connection.
 #pragma once
 
@@ -62,7 +65,7 @@ struct Limits {
   std::size_t max_record_bytes = (std::size_t{1} << 20) + (std::size_t{8} << 10);
   Milliseconds fetch_deadline{15'000};          // until a call's chunks have been read
   Milliseconds idle_deadline{600'000};          // without anything either way; 0: none
-  Milliseconds send_deadline{60'000};           // none of the work under way is done
+  Milliseconds send_deadline{60'000};           // until what is posted is done
   Milliseconds memory_deadline{10'000};         // waiting for the buffer pool
   Milliseconds drain_deadline{kDrainDeadline};  // a draining close
 
@@ -71,6 +74,9 @@ struct Limits {
   std::size_t max_stranger_bytes = std::size_t{4} << 10;
   LookAtHead look = {};
   Milliseconds stranger_deadline{15'000};
+  // Of what is sent, while memory is short. What is queued is to be gone in fetch_deadline.
+  std::size_t least_rate = std::size_t{64} << 10;  // bytes a second
+  Milliseconds slow_deadline{5'000};
 };
 
 // Over a queue pair that is not accepted yet; start() posts receives and accepts. context is the

@@ -14,7 +14,9 @@
 namespace weft::rpc::rdma {
 namespace {
 
-// A peer that has posted no receive gets as many attempts: it should have.
+// So often a peer tries again to reach a receive of ours: it finds one if it keeps to its credits.
+// How often we try to reach one of its is what it said when it connected, or accepted; 7 is for
+// ever, and then a deadline of the channel's ends it.
 constexpr std::uint8_t kAttempts = 6;
 // A server that is asked waits for 4.096 us * 2^16, seven times: so that who calls it goes another
 // way within two seconds.
@@ -282,8 +284,9 @@ void VerbsQueuePair::on_event(const ConnectionEvent& event) {
       heard_from(event);
       return connected({});
     case RDMA_CM_EVENT_DISCONNECTED:
-      // What it sent before that is still to be delivered.
-      while (poll()) {
+      // What it sent before that is still to be delivered, and no more than can be there now: it
+      // may go on to send.
+      for (std::size_t left = slots_.size() / kPolled + 1; left > 0 && poll(); --left) {
       }
       return end({Errc::kClosed, "closed by the peer"});
     case RDMA_CM_EVENT_DEVICE_REMOVAL:

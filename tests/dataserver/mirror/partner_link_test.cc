@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "rpc/session/preferred_dial.h"
 #include "tests/dataserver/mirror/mirror_rig.h"
 
 namespace weft::ds {
@@ -202,6 +203,43 @@ TEST_CASE("by which transport threads are connected to a partner is known") {
   rig.kill(kSecond);
   CHECK_FALSE(second.call());
   CHECK(partners.transports().empty());
+}
+
+// A partner by two transports, of which the preferred one connects and carries nothing.
+struct MuteThread : Thread {
+  MuteThread(test::MirrorRig& used, Partners& partners) : Thread(used, partners, "mute") {
+    config.make_dial = [this](auto& context, const auto& found, auto better) {
+      ++made;
+      rpc::PreferredDialOptions options;
+      options.preferred = [this](auto done) {
+        ++mute;
+        done(rig.network.connect().a);
+      };
+      options.other = rig.dial(found.addresses.at(0).port);
+      options.on_better = std::move(better);
+      return rpc::preferred_dial(context, std::move(options));
+    };
+  }
+  int made = 0;
+  int mute = 0;
+};
+
+TEST_CASE("a partner that answers nothing by RDMA is gone to by TCP once it was put away") {
+  test::MirrorRig rig;
+  Partners partners;
+  MuteThread thread(rig, partners);
+  CHECK_FALSE(thread.call());
+  CHECK(partners.away() == 1);
+  REQUIRE(rig.run_until([&] { return partners.away() == 0; }));
+  CHECK(thread.call());
+  CHECK(thread.mute == 1);
+  CHECK(thread.made == 1);
+  // At another address that says nothing of it.
+  rig.authority.rdma = {layout::make_address("127.0.0.1", 20049).value()};
+  rig.kill(kSecond);
+  CHECK_FALSE(thread.call());
+  rig.start(kSecond);
+  REQUIRE(rig.run_until([&] { return thread.made >= 2 && thread.mute == thread.made; }));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A target and a data server's store over it by RDMA, over a device that is a double; and by TCP
 // where that does not get through.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <deque>
 #include <map>
 
@@ -29,6 +30,34 @@ TargetAddress by_rdma(std::uint16_t port) {
   return {.inet = layout::make_address("127.0.0.1", port).value(), .rdma = true};
 }
 
+// A target's end that answers pings, and keeps the other answers while it is told to.
+class SlowChannel final : public rpc::ForwardingChannel {
+ public:
+  SlowChannel(std::shared_ptr<rpc::Channel> inner, const bool& slow)
+      : ForwardingChannel(std::move(inner)), slow_(slow) {}
+  void start(std::shared_ptr<rpc::ChannelUser> user) override { inner_->start(std::move(user)); }
+  void send(rpc::Message message) override {
+    kept_.push_back(std::move(message));
+    release();
+  }
+  void release() {
+    for (rpc::Message& message : std::exchange(kept_, {})) {
+      xdr::Decoder in(message.bytes().bytes());
+      static_cast<void>(in.u32());
+      if (slow_ && in.u64() != 0) {
+        kept_.push_back(std::move(message));
+      } else {
+        inner_->send(std::move(message));
+      }
+    }
+  }
+  [[nodiscard]] std::size_t kept() const { return kept_.size(); }
+
+ private:
+  const bool& slow_;
+  std::deque<rpc::Message> kept_;
+};
+
 // A target's end on the data server's thread, at the other end of a double of a device.
 class ByDevice {
  public:
@@ -45,8 +74,11 @@ class ByDevice {
                   std::chrono::milliseconds) -> rpc::Dial {
       return [this, &context](auto done) {
         pair_ = std::make_shared<rpc::rdma::FakePair>(context, pool_, rpc::rdma::kExposedBytes);
-        server_.serve(answer_by_rdma(
-            rpc::rdma::serve(context, pool_, pair_->serving(), rpc::rdma::Limits{})));
+        auto channel = std::make_shared<SlowChannel>(
+            answer_by_rdma(rpc::rdma::serve(context, pool_, pair_->serving(), rpc::rdma::Limits{})),
+            slow);
+        channel_ = channel;
+        server_.serve(std::move(channel));
         done(rpc::rdma::call_over(context, pool_, pair_->calling(), {}));
       };
     };
@@ -60,13 +92,16 @@ class ByDevice {
     CHECK(spaces_.close());
   }
   [[nodiscard]] rpc::rdma::FakePair& pair() { return *pair_; }
+  [[nodiscard]] std::shared_ptr<SlowChannel> channel() { return channel_.lock(); }
   [[nodiscard]] TargetCounts counts() const { return server_.counts(); }
+  bool slow = false;
 
  private:
   BufferPool pool_;
   Spaces spaces_;
   TargetServer server_;
   std::shared_ptr<rpc::rdma::FakePair> pair_;
+  std::weak_ptr<SlowChannel> channel_;  // gone before the thread's context is
 };
 
 struct DeviceRunner {
@@ -131,6 +166,31 @@ TEST_CASE(
   REQUIRE(at.runner.eventually([&] { return done == kMany; }));
   CHECK(at.runner.view().connections == 2);
   CHECK(at.runner.text(kObject, 99 * 100'000, 5) == std::string(5, 'a' + 99 % 20));
+}
+
+TEST_CASE("by RDMA a target that is slow with all it was sent is not taken for gone") {
+  DeviceRunner at;
+  REQUIRE(at.runner.write(kObject, 0, "x"));
+  at.device.slow = true;
+  constexpr int kMany = 40;
+  const std::size_t size =
+      GENERATE(std::size_t{10}, std::size_t{400'000});  // of credits, or memory
+  int done = 0;
+  for (int i = 0; i < kMany; ++i) {
+    std::vector<Buffer> data;
+    data.push_back(at.runner.buffer(std::string(size, 'y')));
+    at.runner.any().write(kObject, 0, std::move(data), Stability::kUnstable,
+                          [&](const Result<WriteResult>& written) {
+                            CHECK(written);
+                            ++done;
+                          });
+  }
+  at.runner.run_for(3 * quick_link().silence);
+  CHECK(at.device.channel()->kept() > 5);
+  CHECK(at.runner.view().connections == 1);
+  at.device.slow = false;
+  at.device.channel()->release();
+  CHECK(at.runner.eventually([&] { return done == kMany; }));
 }
 
 // --- By one or the other -------------------------------------------------------------------------

@@ -117,6 +117,8 @@ class RemoteRunner : public StoreCalls {
                std::uint32_t threads = 1, ds::DialRdma dial_rdma = {})
       : StoreCalls(
             std::make_shared<Arena>(SharedMemory::create(std::size_t{64} << 20, "test").value())),
+        keys_(std::make_shared<rpc::peer::Keyring>(
+            rpc::peer::parse_cluster_key(key_text(key)).value())),
         folder_(ds::open_directory(rig.folder.path() + "/ds").value()) {
     std::vector<ds::IoRing*> rings{ring_.get()};
     for (std::uint32_t thread = 1; thread < threads; ++thread) {
@@ -125,8 +127,7 @@ class RemoteRunner : public StoreCalls {
     }
     store_ = ds::RemoteStore::open({.address = address,
                                     .space = space_of(space),
-                                    .keys = std::make_shared<rpc::peer::Keyring>(
-                                        rpc::peer::parse_cluster_key(key_text(key)).value()),
+                                    .keys = keys_,
                                     .options = options,
                                     .pool = pool_,
                                     .random = system_random(),
@@ -146,6 +147,7 @@ class RemoteRunner : public StoreCalls {
   ds::Store& any() override { return *store_; }
   [[nodiscard]] ds::RemoteStore& remote() { return *store_; }
   [[nodiscard]] const ds::TargetView& view() const { return store_->view(); }
+  [[nodiscard]] rpc::peer::Keyring& keys() { return *keys_; }
   void run_for(std::chrono::milliseconds time) {
     context_.restart();
     context_.run_for(time);
@@ -167,6 +169,7 @@ class RemoteRunner : public StoreCalls {
   }
 
  private:
+  const std::shared_ptr<rpc::peer::Keyring> keys_;
   OwnedFd folder_;
   std::vector<std::unique_ptr<ds::IoRing>> more_rings_;
   std::unique_ptr<ds::RemoteStore> store_;

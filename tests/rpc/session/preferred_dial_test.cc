@@ -113,6 +113,18 @@ TEST_CASE(
   CHECK(rig.connect() == "rdma");
 }
 
+TEST_CASE("the more preferred connections in a row do not last, the longer until the next one") {
+  Rig rig;
+  for (const int least : {10, 20, 40, 80, 160}) {
+    const auto since = std::chrono::steady_clock::now();
+    CHECK(rig.connect() == "rdma");
+    CHECK(rig.connect() == "tcp");
+    rig.better = 0;
+    while (rig.better == 0) rig.run(1);
+    CHECK(std::chrono::steady_clock::now() - since >= milliseconds(least));
+  }
+}
+
 TEST_CASE("when the preferred one comes about, whoever dials next gets it") {
   Rig rig;
   rig.rdma = false;

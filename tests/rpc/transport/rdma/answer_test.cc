@@ -58,4 +58,10 @@ TEST_CASE("what reads have filled memory with can be sent, and so be let go of")
   longer.bytes().raw(std::vector<std::byte>(100'000));
   CHECK(make_answer({.xid = 1, .credits = 1}, longer, apart, *queue_pair, pool).error() ==
         Errc::kBusy);
+  // But not what goes to servers.
+  const AnswerTo server{.xid = 1, .credits = 1, .share = PoolShare::kServers};
+  Payload few;
+  few.append(ZeroRange{kMebibyte / 4});
+  CHECK(make_answer(server, reading(std::move(few)), places, *queue_pair, pool));
+  CHECK(make_answer(server, longer, apart, *queue_pair, pool));
 }

@@ -3,6 +3,7 @@
 #include "rpc/transport/rdma/client_channel.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <set>
 
@@ -317,6 +318,29 @@ TEST_CASE("no more calls are out than are granted, one before the first answer")
   CHECK(rig.caller->records.size() == 20);
   CHECK(rig.client->queued_bytes() == 0);
   CHECK_FALSE(rig.caller->closed.has_value());
+}
+
+TEST_CASE("an urgent call passes those that wait, for credits or for exposed memory") {
+  Served rig;
+  rig.send(rig.message(1));
+  rig.answer(1);
+  const auto data = pattern(GENERATE(0UZ, kMebibyte));
+  const std::uint32_t last = data.empty() ? 50 : 20;
+  for (std::uint32_t xid = 2; xid <= last; ++xid) rig.send(rig.message(xid, data));
+  const std::size_t out = rig.service->records.size();
+  CHECK(out < last);
+  for (const std::uint32_t xid : {100, 101}) {
+    Message urgent = rig.message(xid);
+    urgent.set_urgent();
+    rig.send(std::move(urgent));
+  }
+  for (const std::uint32_t xid : {100, 101}) {  // one after the other if there is one credit
+    REQUIRE(rig.service->records.size() > out + xid - 100);
+    CHECK(word_at(rig.service->records[out + xid - 100], 0) == xid);
+    rig.answer(xid);
+  }
+  for (std::uint32_t xid = 2; xid <= last; ++xid) rig.answer(xid);
+  CHECK(rig.caller->records.size() == last + 2);
 }
 
 TEST_CASE("calls wait for exposed memory, and one that never has room ends the connection") {

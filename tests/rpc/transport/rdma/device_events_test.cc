@@ -183,6 +183,22 @@ TEST_CASE("a connection to which more comes than one turn takes hides no other's
   }
 }
 
+TEST_CASE("a peer that closes and goes on to send does not keep the thread") {
+  constexpr std::size_t kReceives = 64;
+  Rig rig;
+  rig.connect(1, kReceives);
+  User& peer = *rig.users[0];
+  peer.on_received = [&] {
+    if (peer.received < 10'000) CHECK(rig.verbs.send(peer.id));
+  };
+  for (std::size_t i = 0; i < kReceives; ++i) REQUIRE(rig.verbs.send(peer.id));
+  rig.verbs.tell(peer.id, RDMA_CM_EVENT_DISCONNECTED);
+  rig.turn();
+  CHECK(peer.code == Errc::kClosed);
+  CHECK(peer.received >= kReceives);
+  CHECK(peer.received < 1'000);
+}
+
 TEST_CASE("events may be closed in the middle, and with their context") {
   Rig rig;
   rig.connect(1, 256);
@@ -220,12 +236,28 @@ TEST_CASE("events may be closed in the middle, and with their context") {
   }
 }
 
+TEST_CASE("what is registered with a device goes with the last who uses it") {
+  FakeVerbs verbs;
+  Devices devices(SharedMemory::create(kMebibyte, "test").value());
+  auto listener = devices.of(verbs.verbs()).value();
+  auto connection = devices.of(verbs.verbs()).value();
+  CHECK(listener == connection);
+  const std::size_t registered = verbs.objects();
+  CHECK(registered > 0);
+  listener.reset();
+  CHECK(verbs.objects() == registered);
+  connection.reset();
+  CHECK(verbs.objects() == 0);
+  // Another device, whose verbs have the address of the first one's.
+  connection = devices.of(verbs.verbs()).value();
+  CHECK(verbs.objects() == registered);
+}
+
 TEST_CASE("when a device is gone nothing of it is left, at no thread that had connections by it") {
   Rig rig;
   rig.connect(3, 4);
   REQUIRE(rig.verbs.send(rig.users[0]->id));
   rig.turn();
-  rig.devices.forget(rig.verbs.verbs());
   rig.verbs.remove_device();
   rig.turn();
   for (const auto& user : rig.users) CHECK(user->code == Errc::kUnreachable);

@@ -375,6 +375,85 @@ TEST_CASE("a client that takes no answers is given up, and costs no more than so
   CHECK(rig.wait([&] { return rig.service->closed.has_value(); }));
 }
 
+TEST_CASE("answers that a client does not take hold no more than so much, though it calls on") {
+  Rig rig({.credits = 4});
+  rig.wire->max_work = 256;
+  rig.start();
+  rig.wire->hold = true;
+  constexpr std::size_t kSize = std::size_t{64} << 10;
+  std::size_t most = 0;
+  for (std::uint32_t xid = 0; xid < 200 && rig.wire->receives() > 0; ++xid) {
+    rig.call(xid, {.writes = {rig.exposed(kSize)}});
+    if (std::exchange(rig.service->records, {}).empty()) continue;
+    rig.answer(xid, rig.payload(pattern(kSize)));
+    most = std::max(most, rig.pool.in_use_bytes());
+  }
+  CHECK_FALSE(rig.wire->ended());
+  CHECK(most < 9 * kSize);
+}
+
+TEST_CASE("of a client whose answers wait nothing is taken from 8 MiB on") {
+  Rig rig;
+  rig.wire->max_work = 256;
+  rig.start();
+  rig.wire->hold = true;
+  for (std::uint32_t xid = 0; xid < 20; ++xid) {
+    rig.call(xid, {.writes = {rig.exposed(kMebibyte)}});
+    if (rig.service->records.size() <= xid) break;
+    rig.answer(xid, rig.payload(pattern(kMebibyte)));
+  }
+  CHECK(rig.service->records.size() == 8);
+}
+
+TEST_CASE("a stranger that takes no answers is answered a few calls") {
+  Rig rig({.standing = Standing::kStranger});
+  rig.wire->max_work = 256;
+  rig.start();
+  rig.wire->hold = true;
+  for (std::uint32_t xid = 0; xid < 30; ++xid) {
+    rig.call(xid);
+    if (rig.service->records.size() > xid) rig.answer(xid);
+  }
+  CHECK(rig.service->records.size() == 8);
+}
+
+TEST_CASE("a client that takes its answers ever later is given up, though it takes some") {
+  Rig rig({.send_deadline = Milliseconds{100}});
+  rig.wire->max_work = 64;
+  rig.start();
+  std::uint32_t xid = 0;
+  const auto call = [&] {
+    rig.call(++xid, {.writes = {rig.exposed(4096)}});
+    rig.answer(xid, rig.payload(pattern(4096)));
+  };
+  rig.wire->hold = true;
+  for (int i = 0; i < 12; ++i) call();
+  rig.wire->hold = false;
+  for (int i = 0; i < 50 && !rig.service->closed; ++i) {
+    call();  // the oldest of those that wait is done for it
+    rig.context.restart();
+    rig.context.run_for(std::chrono::milliseconds(20));
+  }
+  CHECK(rig.service->closed == Errc::kTimedOut);
+}
+
+TEST_CASE("while memory is short a client takes its answers, or is given up soon") {
+  Rig rig({.fetch_deadline = Milliseconds{400},
+           .standing = Standing::kClient,
+           .slow_deadline = Milliseconds{100}},
+          16 * kMebibyte);
+  rig.start();
+  const bool shortage = GENERATE(false, true);
+  std::vector<Buffer> others;
+  while (shortage && !is_short(rig.pool)) {
+    others.push_back(rig.pool.allocate(kMebibyte).value());
+  }
+  rig.wire->hold = true;
+  rig.call(1, {.writes = {rig.exposed(kMebibyte)}});
+  rig.answer(1, rig.payload(pattern(kMebibyte)));
+  CHECK(rig.wait([&] { return rig.service->closed.has_value(); }) == shortage);
+}
+
 TEST_CASE("answers that are not taken end the connection in time") {
   Rig rig({.send_deadline = Milliseconds{40}});
   rig.start();
@@ -590,6 +669,31 @@ TEST_CASE("a call that cannot be looked at is read of a server, or if it is smal
   if (server) return;
   rig.call(4);  // the connection goes on
   CHECK(rig.service->records.size() == 2);
+}
+
+TEST_CASE(
+    "while memory is short a stranger's small call is taken, and the head of what is skipped") {
+  Limits limits{.standing = Standing::kStranger};
+  limits.look = [](std::span<const std::byte>, Standing) { return Glance::kSkip; };
+  Rig rig(limits, 16 * kMebibyte);
+  rig.place.host = std::make_shared<HostShare>();
+  rig.start();
+  std::vector<Buffer> others;
+  const auto fill = [&](PoolShare share) {
+    while (has_room(rig.pool, share, 0)) others.push_back(rig.pool.allocate(kMebibyte).value());
+  };
+  const auto skipped = [&](std::uint32_t xid) {
+    const Segment segment = rig.wire->expose(pattern(8192));
+    rig.call(xid, {.reads = {{.position = 12, .chunk = {{segment}}}}}, {8192});
+    return std::exchange(rig.service->skipped, {}).size() == 1;
+  };
+  fill(PoolShare::kStrangers);
+  rig.call(1);
+  CHECK(rig.service->records.size() == 1);
+  CHECK(skipped(2));
+  REQUIRE(rig.channel->promote(Standing::kClient));
+  fill(PoolShare::kClients);
+  CHECK(skipped(3));
 }
 
 TEST_CASE("a stranger that stays one is given up") {
