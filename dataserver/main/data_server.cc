@@ -102,8 +102,8 @@ rpc::SessionServerOptions DataServer::session_options() const {
   options.server_major_id = "weft-ds-" + to_string(chain_->directory().identity().uuid);
   options.server_scope = options.server_major_id;
   options.role = rpc::nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
-  options.is_server = [keys = keys_](const rpc::nfs4::ExchangeIdArgs& args) {
-    return rpc::is_server(*keys, args);
+  options.server_key = [keys = keys_](const rpc::nfs4::ExchangeIdArgs& args) {
+    return rpc::server_key(*keys, args);
   };
   const ClientLimits limits = client_limits(config_);
   options.max_clients = limits.clients;
@@ -427,6 +427,7 @@ void DataServer::follow_keys() {
   const auto now = system_clock().now();
   if (keys_->follow()) {
     fences_->use_keys(keys_->now().fingerprints);
+    sessions_->keys_changed(keys_->now().fingerprints);
     forgetting_.keys_changed(now);
   }
   if (!forgetting_.due(now, control_ == nullptr || control_->registered())) return;

@@ -63,6 +63,7 @@ void ClientCore::when_ready(std::chrono::milliseconds deadline,
 
 // Gives slots to waiting requests, after sending again what lost its connection.
 void ClientCore::pump() {
+  if (phase_ == Phase::kLosing) return end_losing();
   const bool reclaiming = phase_ == Phase::kReclaim;
   if (phase_ != Phase::kReady && !reclaiming) return;
   // They let go of what they were to send, too, which would be kept for as long as the server is
@@ -267,6 +268,7 @@ ClientCore::Time ClientCore::next_due(Time now) const {
   at(retry_at_);
   at(delayed_until_);
   at(renew_by_);
+  at(losing_until_);
   at(closing_until_);
   if (phase_ == Phase::kReady) {
     const Time idle = last_sent_ + options_.keep_alive;

@@ -1,8 +1,9 @@
 // The inside of SessionClient. Internal to rpc/session.
 //
 // Phases: kConnecting (no connection yet, or none any more before a session stands), kExchange,
-// kCreate, kReclaim (one control call is out at a time), kReady, kClosing, kClosed. Loss of the
-// session (NFS4ERR_BADSESSION) goes from kReady to kCreate; NFS4ERR_STALE_CLIENTID from there to
+// kCreate, kReclaim (one control call is out at a time), kReady, kLosing, kClosing, kClosed. Loss
+// of the session (NFS4ERR_BADSESSION) goes from kReady to kLosing, in which what was sent once and
+// is in flight is answered yet, and from there to kCreate; NFS4ERR_STALE_CLIENTID from there to
 // kExchange.
 //
 // client_core.cc has requests and their answers, client_session.cc the way to a session,
@@ -60,7 +61,16 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  enum class Phase { kConnecting, kExchange, kCreate, kReclaim, kReady, kClosing, kClosed };
+  enum class Phase {
+    kConnecting,
+    kExchange,
+    kCreate,
+    kReclaim,
+    kReady,
+    kLosing,
+    kClosing,
+    kClosed
+  };
   struct Connection {
     std::shared_ptr<Channel> channel;  // null: not connected
     bool dialing = false;
@@ -109,6 +119,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void on_create_session(Result<nfs4::OpResult> result);
   void reclaim_complete();
   void lose_session();
+  // The next one, once nothing is in flight that the server may answer.
+  void end_losing();
   // What was in flight, which no answer is for any more: the session goes.
   [[nodiscard]] std::unordered_map<std::uint32_t, ClientRequest> take_in_flight();
   void become_ready();
@@ -144,7 +156,8 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   std::optional<Control> control_;
   std::move_only_function<void()> closed_;
   Time closing_until_{};
-  Time retry_at_{};  // of the next step towards a session
+  Time retry_at_{};      // of the next step towards a session
+  Time losing_until_{};  // kLosing ends then, or before
   Time last_sent_{};
   Time due_ = Time::max();  // when tick() comes next; max: it does not, by itself
   Time renew_by_{};         // or the connections stay; zero: nobody wants new ones

@@ -28,6 +28,7 @@ void ClientCore::advance() {
     case Phase::kCreate: return create_session();
     case Phase::kReclaim:
     case Phase::kReady:
+    case Phase::kLosing:
     case Phase::kClosing:
     case Phase::kClosed: return;
   }
@@ -183,20 +184,44 @@ std::unordered_map<std::uint32_t, ClientRequest> ClientCore::take_in_flight() {
   return std::exchange(in_flight_, {});
 }
 
-// The server does not know the session any more. What was in flight under it may have been executed
-// or not.
+// The server does not know the session any more, or ends it. What was in flight under it may have
+// been executed or not.
 void ClientCore::lose_session() {
   if (phase_ != Phase::kReady && phase_ != Phase::kReclaim) return;
-  phase_ = Phase::kCreate;
+  phase_ = Phase::kLosing;
   state_ = SessionClient::State::kConnecting;
   retry_at_ = {};
-  auto lost = take_in_flight();
+  losing_until_ = clock_.now() + options_.connect_deadline;
+  wake_by(losing_until_);
   // RECLAIM_COMPLETE is made anew with the next session.
   std::erase_if(waiting_, [](const ClientRequest& request) { return request.internal; });
-  for (auto& [slot, request] : lost) {
+  end_losing();
+}
+
+// What was sent once, by a connection that lives, is answered yet: it was executed, or it was
+// refused and will not be executed.
+void ClientCore::end_losing() {
+  const bool over = clock_.now() >= losing_until_;
+  std::vector<ClientRequest> lost;
+  for (auto at = in_flight_.begin(); at != in_flight_.end();) {
+    ClientRequest& request = at->second;
+    const bool connected = request.connection != SIZE_MAX;
+    if (!over && connected && request.sends == 1 && !request.internal) {
+      ++at;
+      continue;
+    }
+    if (connected) --connections_[request.connection].in_flight;
+    slot_of_xid_.erase(request.xid);
+    lost.push_back(std::move(request));
+    at = in_flight_.erase(at);
+  }
+  for (ClientRequest& request : lost) {
     if (request.internal) continue;
     retry_or_fail(std::move(request), "session lost, it may have been executed");
   }
+  if (!in_flight_.empty()) return;
+  losing_until_ = {};
+  phase_ = Phase::kCreate;
   advance();
 }
 

@@ -67,16 +67,19 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   if (args.protection != nfs4::StateProtect::SP4_NONE) {
     return std::unexpected(Status::NFS4ERR_INVAL);
   }
-  const bool server = options_.is_server && options_.is_server(args);
+  const std::uint64_t key = options_.server_key ? options_.server_key(args) : 0;
+  const bool server = key != 0;
   // With a key that is not known here yet. As a client it would stay one for as long as its session
   // lives, and handles of servers would be refused.
-  if (options_.is_server && !server && claims_to_be_server(args)) {
+  if (options_.server_key && !server && claims_to_be_server(args)) {
     return std::unexpected(Status::NFS4ERR_DELAY);
   }
   // What it sent by one transport is not to be carried out once it has come anew by the other.
   by_rdma = by_rdma && !server;
   std::string owner = indexed(args.owner, by_rdma);
   const MutexLock lock(mutex_);
+  // It was dropped meanwhile: keys_changed() has looked for those who are there.
+  if (server && !accepts(key)) return std::unexpected(Status::NFS4ERR_DELAY);
   Record* confirmed = owner_record(owner, true);
   const Record* unconfirmed = owner_record(owner, false);
   // Who cannot show that it is that server does not end what the server has.
@@ -89,8 +92,9 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
   if ((args.flags & nfs4::EXCHGID4_FLAG_UPD_CONFIRMED_REC_A) != 0) {
     return update(confirmed, args, principal);
   }
-  // Who shows that it is that server is not kept out by who took its name.
-  const bool impostor = server && confirmed != nullptr && !confirmed->client->info.server;
+  // Who shows that it is that server is not kept out by who took its name, with a key that was
+  // dropped perhaps.
+  const bool impostor = server && confirmed != nullptr && !accepts(confirmed->key);
   if (confirmed != nullptr && !impostor) {
     if (confirmed->client->info.principal != principal) {
       // Two who claim one name: the first keeps it while its lease lasts, if it has anything here.
@@ -104,8 +108,8 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::exchange_id(const nfs4::ExchangeIdArgs
     }
   }
   if (unconfirmed != nullptr) drop_record(unconfirmed->client->info.id);
-  auto record = add_record(args, std::move(owner),
-                           {principal, server ? std::string{} : host, server, by_rdma});
+  auto record =
+      add_record(args, std::move(owner), {principal, server ? std::string{} : host, key, by_rdma});
   if (!record) return std::unexpected(record.error());
   return describe(**record);
 }
@@ -123,7 +127,8 @@ OrStatus<nfs4::ExchangeIdOk> ClientTable::update(Record* confirmed,
 
 OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArgs& args,
                                                        std::string owner, const Origin& origin) {
-  const auto& [principal, host, server, by_rdma] = origin;
+  const auto& [principal, host, key, by_rdma] = origin;
+  const bool server = key != 0;
   while (!has_room(server, host)) {
     if (!make_room(server, host)) return std::unexpected(Status::NFS4ERR_DELAY);
   }
@@ -151,6 +156,7 @@ OrStatus<ClientTable::Record*> ClientTable::add_record(const nfs4::ExchangeIdArg
   record.verifier = args.verifier;
   record.owner = owner;
   record.host = host;
+  record.key = key;
   record.by_rdma = by_rdma;
   unconfirmed_[std::move(owner)] = id;
   return &record;
@@ -291,7 +297,43 @@ bool ClientTable::renew(ServerClient& client) const {
 
 std::size_t ClientTable::expire() {
   const MutexLock lock(mutex_);
-  return drop_expired();
+  return drop_keyless() + drop_expired();
+}
+
+std::size_t ClientTable::keys_changed(std::span<const std::uint64_t> accepted) {
+  const MutexLock lock(mutex_);
+  accepted_.emplace(accepted.begin(), accepted.end());
+  std::size_t dropped = 0;
+  for (const auto& [id, record] : records_) {
+    if (record.key == 0 || accepts(record.key)) continue;
+    // For good, also when the key is accepted again while something of it runs.
+    if (!record.client->key_dropped.exchange(true)) ++dropped;
+  }
+  keyless_ = keyless_ || dropped > 0;
+  static_cast<void>(drop_keyless());
+  return dropped;
+}
+
+bool ClientTable::accepts(std::uint64_t key) const {
+  if (key == 0) return false;
+  return !accepted_ || std::ranges::find(*accepted_, key) != accepted_->end();
+}
+
+std::size_t ClientTable::drop_keyless() {
+  if (!std::exchange(keyless_, false)) return 0;
+  std::vector<nfs4::ClientId> gone;
+  for (const auto& [id, record] : records_) {
+    if (!record.client->key_dropped.load()) continue;
+    const std::int64_t renewed = record.client->renewed_ns.load(std::memory_order_acquire);
+    // As for a lease: what came before it was looked whether something runs has renewed it since.
+    if (!is_busy(record) && record.client->end(renewed)) {
+      gone.push_back(id);
+    } else {
+      keyless_ = true;
+    }
+  }
+  for (const nfs4::ClientId id : gone) drop_record(id);
+  return gone.size();
 }
 
 // A lease only gets longer, and a new one is as long as any: so nobody's ends before that of

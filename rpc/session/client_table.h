@@ -20,6 +20,11 @@
 // apart, so that clients cannot take their places. No call but those that find that a lease may
 // have ended looks at all clients, and such a one does so once a second at most.
 //
+// A server is one as long as the key is accepted that its record began with. When that was dropped
+// nothing of it is begun any more, and what runs ends: then the record goes, and the server comes
+// anew with a key that is accepted. Another EXCHANGE_ID by another key changes nothing of a record:
+// who has the first key may have made sessions of it.
+//
 // Threading: any thread; one mutex. None of this is on the data path: connections keep what
 // find() gave them, and learn from ServerSession::dead() that it is gone.
 #pragma once
@@ -29,8 +34,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "rpc/base/clock.h"
 #include "rpc/base/mutex.h"
@@ -68,9 +75,12 @@ class ClientTable {
   // Marks a sign of life: a request came and has its slot, or ends, before its slot is free. False:
   // the client is gone, and a request that came is not carried out. No lock.
   [[nodiscard]] bool renew(ServerClient& client) const;
-  // Drops clients whose lease ran out; returns how many. Looks at them when one may have, and once
-  // a second at most.
+  // Drops clients whose lease ran out, or whose key was dropped, and of which nothing runs; returns
+  // how many. Looks for leases when one may have run out, and once a second at most.
   std::size_t expire();
+  // These keys are accepted from now on, by fingerprint. Servers that showed another one go: idle
+  // ones at once, the others by expire(). Returns how many there are.
+  std::size_t keys_changed(std::span<const std::uint64_t> accepted);
 
   [[nodiscard]] std::size_t clients() const;
   [[nodiscard]] std::size_t sessions() const;
@@ -90,14 +100,15 @@ class ClientTable {
   };
   struct Origin {
     std::string principal;
-    std::string host;  // empty: counted for none
-    bool server = false;
+    std::string host;       // empty: counted for none
+    std::uint64_t key = 0;  // as Record's
     bool by_rdma = false;
   };
   struct Record {
     std::shared_ptr<ServerClient> client;
-    std::string host;   // empty: counted for none
-    std::string owner;  // as its index has it
+    std::string host;       // empty: counted for none
+    std::string owner;      // as its index has it
+    std::uint64_t key = 0;  // fingerprint of the one that it showed; 0: it is no server
     nfs4::Verifier verifier = 0;
     bool by_rdma = false;
     bool confirmed = false;
@@ -126,6 +137,9 @@ class ClientTable {
       WEFT_REQUIRES(mutex_);
   void confirm(Record& record) WEFT_REQUIRES(mutex_);
   std::size_t drop_expired() WEFT_REQUIRES(mutex_);
+  // Those whose key was dropped, and of which nothing runs.
+  std::size_t drop_keyless() WEFT_REQUIRES(mutex_);
+  [[nodiscard]] bool accepts(std::uint64_t key) const WEFT_REQUIRES(mutex_);
   // Null: each has shown a right.
   [[nodiscard]] const Record* oldest_newcomer(Use& use) WEFT_REQUIRES(mutex_);
   void is_no_newcomer(Record& record) WEFT_REQUIRES(mutex_);
@@ -166,6 +180,9 @@ class ClientTable {
   Use servers_ WEFT_GUARDED_BY(mutex_);
   std::map<std::string, Use> hosts_ WEFT_GUARDED_BY(mutex_);  // of clients
   Nanoseconds none_until_ WEFT_GUARDED_BY(mutex_){};          // no lease ends before, or at, that
+  // As keys_changed() was told; nullopt: never, and what server_key() knows is accepted.
+  std::optional<std::vector<std::uint64_t>> accepted_ WEFT_GUARDED_BY(mutex_);
+  bool keyless_ WEFT_GUARDED_BY(mutex_) = false;  // there may be clients whose key was dropped
 };
 
 }  // namespace weft::rpc

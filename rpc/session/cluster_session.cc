@@ -56,11 +56,13 @@ bool claims_to_be_server(const nfs4::ExchangeIdArgs& args) {
   return args.impl && args.impl->domain.starts_with(kDomain);
 }
 
-bool is_server(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args) {
-  if (!claims_to_be_server(args)) return false;
-  return std::ranges::any_of(keys.now().cluster, [&args](const peer::ClusterKey& key) {
+std::uint64_t server_key(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args) {
+  if (!claims_to_be_server(args)) return 0;
+  const peer::ClusterKeys& accepted = keys.now().cluster;
+  const auto shown = std::ranges::find_if(accepted, [&args](const peer::ClusterKey& key) {
     return same_text(args.impl->domain, server_domain(key, args.owner, args.verifier));
   });
+  return shown == accepted.end() ? 0 : peer::fingerprint(*shown);
 }
 
 SessionClientOptions cluster_session_options(std::string owner, nfs4::Verifier verifier,

@@ -27,11 +27,12 @@ namespace weft::rpc {
 
 // What EXCHANGE_ID has for the implementation's domain: a proof, of the owner and the verifier,
 // that one has the cluster key. It decides which share of places and memory one has, and whether
-// handles of servers are taken of one; who hears it may use it while that client lives.
+// handles of servers are taken of one; who hears it may use it while that client lives, and that
+// key is accepted.
 [[nodiscard]] std::string server_domain(const peer::ClusterKey& key,
                                         std::span<const std::byte> owner, nfs4::Verifier verifier);
-// Whether that is there, under one of the keys.
-[[nodiscard]] bool is_server(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args);
+// The fingerprint of that one of the keys under which it is there; 0: it is not.
+[[nodiscard]] std::uint64_t server_key(const peer::Keyring& keys, const nfs4::ExchangeIdArgs& args);
 
 // Whether it is claimed to be: by who may have a key that is not known here yet.
 [[nodiscard]] bool claims_to_be_server(const nfs4::ExchangeIdArgs& args);

@@ -21,9 +21,10 @@ struct SessionServerOptions {
   std::uint32_t role = nfs4::EXCHGID4_FLAG_USE_PNFS_DS;
   std::chrono::seconds lease{90};  // at least the metadata server's
 
-  // Whether who asks is a server of the system (cluster_session.h). None: nobody is. What servers
-  // have does not count against what clients may have, and has bounds of the same size.
-  std::function<bool(const nfs4::ExchangeIdArgs&)> is_server = {};
+  // The fingerprint of the cluster key by which who asks shows that it is a server of the system
+  // (cluster_session.h); 0: it is none. No function: nobody is. What servers have does not count
+  // against what clients may have, and has bounds of the same size.
+  std::function<std::uint64_t(const nfs4::ExchangeIdArgs&)> server_key = {};
 
   std::size_t max_clients = 8192;
   std::size_t max_clients_per_host =

@@ -48,6 +48,9 @@ ServerSession::Begun ServerSession::begin(const nfs4::SequenceArgs& args, std::u
       return refuse(Status::NFS4ERR_SEQ_MISORDERED);
     }
     if (args.sequence == last + 1) {
+      if (client_->key_dropped.load(std::memory_order_acquire)) {
+        return refuse(Status::NFS4ERR_DELAY);
+      }
       if (!slot.word.compare_exchange_weak(seen, word(kRunning, args.sequence),
                                            std::memory_order_acq_rel)) {
         continue;

@@ -61,6 +61,9 @@ struct ServerClient {
   std::atomic<bool> reclaim_complete{false};
   // It is a server, or an OpHandler has seen that it has a right (Compound::shows_right).
   std::atomic<bool> has_right{false};
+  // It is a server that showed a key which is accepted no more: nothing of it is begun, and it goes
+  // once nothing of it runs.
+  std::atomic<bool> key_dropped{false};
 };
 
 // Waits for the reply to a request that runs already.

@@ -1,5 +1,7 @@
 #include "rpc/session/session_server.h"
 
+#include <spdlog/spdlog.h>
+
 #include "rpc/nfs4/payload_locator.h"
 #include "rpc/session/server_connection.h"
 
@@ -54,6 +56,12 @@ Glance SessionServer::look_at(std::span<const std::byte> head, Standing of) cons
 }
 
 void SessionServer::expire() { impl_->table.expire(); }
+
+void SessionServer::keys_changed(std::span<const std::uint64_t> accepted) {
+  const std::size_t dropped = impl_->table.keys_changed(accepted);
+  if (dropped == 0) return;
+  spdlog::info("event=server_sessions_end clients={} why=\"dropped key\"", dropped);
+}
 
 void SessionServer::drain(std::move_only_function<void()> done) {
   {

@@ -15,6 +15,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "rpc/base/clock.h"
 #include "rpc/onc/record_reader.h"
@@ -61,8 +62,12 @@ class SessionServer {
   // answer, when it is a WRITE with a handle that is not genuine (OpHandler::genuine()).
   [[nodiscard]] Glance look_at(std::span<const std::byte> head, Standing of) const;
 
-  // Forgets clients whose lease ran out and that have no request running. Call now and then.
+  // Forgets clients whose lease ran out, or whose key was dropped, and that have no request
+  // running. Call now and then.
   void expire();
+  // Servers that showed another key than these (by fingerprint) are to show one of them. Call it
+  // when the keys that SessionServerOptions::server_key knows have changed.
+  void keys_changed(std::span<const std::uint64_t> accepted);
   // Takes no new requests, answers those running, closes every connection; `done` is called on
   // some I/O thread (or at once) when the last is gone.
   void drain(std::move_only_function<void()> done);

@@ -98,6 +98,23 @@ def status_of(cluster, key, access, shows=""):
             for server in cluster.ds}
 
 
+def join_as_server(cluster, key):
+    """A session with each data server, of who shows by this key that it is a server."""
+    def join(server):
+        return Client((server.node.address, NFS_PORT), minor=1, flags=const.EXCHGID_USE_PNFS_DS,
+                      domain=lambda owner, verifier: handles.server_domain(key, owner, verifier))
+    return [InNamespace(cluster.mds_node, lambda one=server: join(one)).result()
+            for server in cluster.ds]
+
+
+def await_ended(sessions):
+    """They end with their key, however often they are used."""
+    wait_until(lambda: all(session.compound().status == Status.BADSESSION for session in sessions),
+               20, "sessions of the old key to end", 0.1)
+    for session in sessions:
+        session.vanish()
+
+
 def make_part(cluster, client):
     """A directory that is exported by itself, and mounted."""
     client.run("mkdir -m 1777 /mnt/nfs/dir && printf part > '/mnt/nfs/dir/seen before'", root=True)
@@ -158,10 +175,13 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
     more_rounds()
     for access in (handles.READ_WRITE, handles.CONTROL):
         assert status_of(cluster, old_text, access) == {Status.OK}
+    sessions = join_as_server(cluster, old_text)
+    assert all(session.compound().status == Status.OK for session in sessions)
     for file in reversed(files):
         command("drop", file, old)
         command("drop", file, old)
     wait_read(cluster, f"uses={new} accepts={new}")
+    await_ended(sessions)
     more_rounds()
     client.signal("enough")
     job.wait(120)
@@ -172,6 +192,10 @@ def test_nobody_notices_a_change_of_the_key(run, network, store, options):
     for log in logs_of(cluster).values():
         assert "event=data_server_refused" not in log.read_text()
         assert "event=key_file_unusable" not in log.read_text()
+    # What servers sent each other came to its end.
+    for server in cluster.ds:
+        assert "event=server_sessions_end" in server.process.log.read_text()
+        assert "event=partner_away" not in server.process.log.read_text()
 
 
 @pytest.mark.parametrize("store", ["shm", "tcp", "parity3-tcp"])

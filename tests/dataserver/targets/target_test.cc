@@ -238,6 +238,32 @@ TEST_CASE("a target and its data servers change the key one after the other") {
   CHECK(old.view().connected.load() == 0);
 }
 
+TEST_CASE("a data server leaves a target whose key it has dropped, and comes back with another") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  const auto key = [](char digit) { return rpc::peer::parse_cluster_key(key_text(digit)).value(); };
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  RemoteRunner runner(rig, options.prefer_shared_memory ? rig.local() : by_tcp(*target), options);
+  REQUIRE(runner.write(kObject, 0, "old"));
+  runner.keys().use({key('b'), key('a')});
+  runner.run_for(600ms);  // longer than the link is silent
+  CHECK(runner.view().connections.load() == 1);
+  // The target has it, too.
+  std::ofstream(rig.folder.path() + "/key", std::ios::trunc) << key_text('a') + key_text('b');
+  REQUIRE(target->tick());
+  runner.keys().use({key('b')});
+  REQUIRE(runner.eventually([&] { return runner.view().connections.load() == 2; }));
+  REQUIRE(runner.write(kObject, 0, "new"));
+  runner.run_for(600ms);
+  CHECK(runner.view().connections.load() == 2);
+  // With a key that the target does not have there is no connection.
+  runner.keys().use({key('c')});
+  REQUIRE(runner.eventually([&] { return runner.view().connected.load() == 0; }));
+  runner.run_for(300ms);
+  CHECK(runner.view().connections.load() == 2);
+}
+
 TEST_CASE("a target says which keys it has, anew when they change, while it is there") {
   const TargetRig rig;
   auto target = rig.start();

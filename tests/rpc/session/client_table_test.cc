@@ -1,6 +1,7 @@
 // EXCHANGE_ID and CREATE_SESSION by the rules of RFC 8881 sections 18.35.5 and 18.36.4.
 #include "rpc/session/client_table.h"
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <set>
@@ -79,6 +80,16 @@ bool is_confirmed(const nfs4::ExchangeIdOk& ok) {
   return (ok.flags & nfs4::EXCHGID4_FLAG_CONFIRMED_R) != 0;
 }
 
+constexpr std::uint64_t kKey = 2;
+constexpr std::uint64_t kOldKey = 1;
+
+// Whoever comes shows this key; 0: none.
+SessionServerOptions showing(const std::uint64_t& key) {
+  SessionServerOptions options = Table::defaults();
+  options.server_key = [&key](const nfs4::ExchangeIdArgs&) { return key; };
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("what a client takes of RDMA reads at a time comes back as it was said") {
@@ -128,7 +139,7 @@ TEST_CASE("who comes by RDMA as well is another client, of a server of another n
 TEST_CASE(
     "a server is one client by both transports: come anew, it ends what it sent by the other") {
   SessionServerOptions options = Table::defaults();
-  options.is_server = [](const nfs4::ExchangeIdArgs&) { return true; };
+  options.server_key = [](const nfs4::ExchangeIdArgs&) { return 1; };
   Table t(options);
   nfs4::ExchangeIdArgs args;
   args.owner = {std::byte{'a'}};
@@ -427,23 +438,23 @@ TEST_CASE("one host has its part of the clients and of what is kept for them") {
 TEST_CASE("servers have places of their own, and who is none does not end what they have") {
   auto options = Table::defaults();
   options.max_clients = 2;
-  bool shows = false;
-  options.is_server = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
+  std::uint64_t shows = 0;
+  options.server_key = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
   Table t(options);
   t.confirmed("a", 1);
   t.confirmed("b", 1);
   CHECK(t.exchange("partner", 1).error() == Status::NFS4ERR_DELAY);
-  shows = true;
+  shows = kKey;
   const auto partner = t.exchange("partner", 1);
   REQUIRE(partner);
   const auto session = t.create(partner->client_id, 1);
   REQUIRE(session);
   CHECK(t.table.find(session->session)->client().info.server);
-  shows = false;
+  shows = 0;
   CHECK(t.exchange("partner", 2).error() == Status::NFS4ERR_CLID_INUSE);
   CHECK(t.exchange("partner", 1).error() == Status::NFS4ERR_CLID_INUSE);
   CHECK(t.table.find(session->session) != nullptr);
-  shows = true;
+  shows = kKey;
   const auto again = t.exchange("partner", 2);
   REQUIRE(again);
   REQUIRE(t.create(again->client_id, 1));
@@ -452,8 +463,8 @@ TEST_CASE("servers have places of their own, and who is none does not end what t
 
 TEST_CASE("who claims to be a server, by a key that is not known, is to come again") {
   auto options = Table::defaults();
-  bool shows = false;
-  options.is_server = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
+  std::uint64_t shows = 0;
+  options.server_key = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
   Table t(options);
   nfs4::ExchangeIdArgs args;
   args.owner = {std::byte{'a'}};
@@ -461,7 +472,7 @@ TEST_CASE("who claims to be a server, by a key that is not known, is to come aga
   args.impl = nfs4::ImplId{.domain = "server.weft.0123", .name = "weft", .date = {}};
   CHECK(t.table.exchange_id(args, "sys:0", {}).error() == Status::NFS4ERR_DELAY);
   CHECK(t.table.clients() == 0);
-  shows = true;  // the key has come
+  shows = kKey;  // the key has come
   const auto partner = t.table.exchange_id(args, "sys:0", {});
   REQUIRE(partner);
   const auto session = t.create(partner->client_id, partner->sequence);
@@ -471,15 +482,15 @@ TEST_CASE("who claims to be a server, by a key that is not known, is to come aga
 
 TEST_CASE("who takes a server's name does not keep the server out") {
   auto options = Table::defaults();
-  bool shows = false;
-  options.is_server = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
+  std::uint64_t shows = 0;
+  options.server_key = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
   for (const nfs4::Verifier same : {1, 2}) {
     Table t(options);
-    shows = false;
+    shows = 0;
     const auto impostor = t.exchange("partner", 1, "sys:1000");
     const auto session = t.create(impostor->client_id, impostor->sequence, "sys:1000");
     REQUIRE(session);
-    shows = true;
+    shows = kKey;
     const auto partner = t.exchange("partner", same, same == 1 ? "sys:1000" : "sys:0");
     REQUIRE(partner);
     CHECK_FALSE(is_confirmed(*partner));
@@ -490,6 +501,95 @@ TEST_CASE("who takes a server's name does not keep the server out") {
     CHECK(t.table.find(own->session)->client().info.server);
     CHECK(t.table.find(session->session) == nullptr);
   }
+}
+
+TEST_CASE("a server's session ends with the key that it showed") {
+  std::uint64_t shows = kOldKey;
+  Table t(showing(shows));
+  const auto there = [&](const nfs4::SessionId& id) { return t.table.find(id) != nullptr; };
+  const auto old = t.newcomer("old");
+  const auto unconfirmed = t.exchange("unconfirmed", 1);
+  REQUIRE(unconfirmed);
+  shows = kKey;
+  const auto fresh = t.newcomer("fresh");
+  shows = 0;
+  const auto client = t.newcomer("client");
+  const auto session = t.table.find(old);
+  CHECK(t.table.keys_changed(std::array{kKey, kOldKey}) == 0);
+  CHECK(there(old));
+  // What an EXCHANGE_ID of the same life shows now is not what the session was made with.
+  shows = kKey;
+  REQUIRE(t.exchange("old", 1));
+  CHECK(t.table.keys_changed(std::array{kKey}) == 2);
+  CHECK_FALSE(there(old));
+  CHECK(session->dead());
+  CHECK_FALSE(t.table.renew(session->client()));
+  CHECK(t.create(unconfirmed->client_id, unconfirmed->sequence).error() ==
+        Status::NFS4ERR_STALE_CLIENTID);
+  CHECK(there(fresh));
+  CHECK(there(client));
+  const auto again = t.newcomer("old");
+  CHECK(t.table.find(again)->client().info.server);
+  CHECK(t.table.keys_changed(std::array{kKey}) == 0);
+  CHECK(there(again));
+}
+
+TEST_CASE("what a server whose key was dropped has under way ends before its session") {
+  std::uint64_t shows = kOldKey;
+  Table t(showing(shows));
+  const auto id = t.newcomer("partner");
+  const auto session = t.table.find(id);
+  const auto begin = [&](std::uint32_t slot) { return session->begin({id, 1, slot, 9, false}, 1); };
+  REQUIRE(begin(0).verdict == ServerSession::Verdict::kExecute);
+  CHECK(t.table.keys_changed(std::array{kKey}) == 1);
+  CHECK(t.table.keys_changed(std::array{kKey, kOldKey}) == 0);  // it does not come back
+  CHECK(t.table.expire() == 0);
+  CHECK(t.table.find(id) != nullptr);
+  CHECK(begin(0).verdict == ServerSession::Verdict::kRunning);
+  CHECK(begin(1).status == Status::NFS4ERR_DELAY);
+  static_cast<void>(session->finish(0, {}));
+  CHECK(begin(0).verdict == ServerSession::Verdict::kUncached);
+  CHECK(t.table.expire() == 1);
+  CHECK(t.table.find(id) == nullptr);
+  CHECK(t.table.clients() == 0);
+  CHECK(begin(1).status == Status::NFS4ERR_BADSESSION);
+}
+
+TEST_CASE("who has a server's name by a dropped key does not keep the server out") {
+  for (const nfs4::Verifier same : {1, 2}) {
+    const std::string principal = same == 1 ? "sys:1000" : "sys:0";
+    std::uint64_t shows = kOldKey;
+    Table t(showing(shows));
+    const auto taken = t.newcomer("partner", {}, "sys:1000");
+    const auto session = t.table.find(taken);
+    // For as long as this runs.
+    REQUIRE(session->begin({taken, 1, 0, 0, false}, 1).verdict == ServerSession::Verdict::kExecute);
+    shows = kKey;
+    if (same == 2) {  // while both keys are accepted the first keeps its name
+      CHECK(t.exchange("partner", same, principal).error() == Status::NFS4ERR_CLID_INUSE);
+    }
+    CHECK(t.table.keys_changed(std::array{kKey}) == 1);
+    const auto partner = t.exchange("partner", same, principal);
+    REQUIRE(partner);
+    CHECK_FALSE(is_confirmed(*partner));
+    const auto own = t.create(partner->client_id, partner->sequence, principal);
+    REQUIRE(own);
+    CHECK(t.table.find(own->session)->client().info.server);
+    CHECK(t.table.find(taken) == nullptr);
+  }
+}
+
+TEST_CASE("a key that is dropped while it is looked at is not accepted") {
+  SessionServerOptions options = Table::defaults();
+  Table* table = nullptr;
+  options.server_key = [&table](const nfs4::ExchangeIdArgs&) {
+    table->table.keys_changed(std::array{kKey});
+    return kOldKey;
+  };
+  Table t(options);
+  table = &t;
+  CHECK(t.exchange("partner", 1).error() == Status::NFS4ERR_DELAY);
+  CHECK(t.table.clients() == 0);
 }
 
 TEST_CASE("clients go when their leases end, however often that is looked at") {

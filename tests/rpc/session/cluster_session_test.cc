@@ -26,15 +26,15 @@ TEST_CASE("who has a key of the cluster is a server, for the owner and verifier 
   const auto options =
       cluster_session_options("partner", 7, "weft-ds", std::make_shared<peer::Keyring>(key));
   const std::string domain = options.domain();
-  CHECK(is_server(peer::Keyring(key), asks("partner", 7, domain)));
-  CHECK(is_server(both, asks("partner", 7, domain)));
-  CHECK_FALSE(is_server(peer::Keyring(next), asks("partner", 7, domain)));
-  CHECK_FALSE(is_server(both, asks("partner", 8, domain)));
-  CHECK_FALSE(is_server(both, asks("partner2", 7, domain)));
-  CHECK_FALSE(is_server(both, asks("partner", 7, domain.substr(0, domain.size() - 1))));
-  CHECK_FALSE(is_server(both, asks("partner", 7, "weft")));
+  CHECK(server_key(peer::Keyring(key), asks("partner", 7, domain)) == peer::fingerprint(key));
+  CHECK(server_key(both, asks("partner", 7, domain)) == peer::fingerprint(key));
+  CHECK(server_key(peer::Keyring(next), asks("partner", 7, domain)) == 0);
+  CHECK(server_key(both, asks("partner", 8, domain)) == 0);
+  CHECK(server_key(both, asks("partner2", 7, domain)) == 0);
+  CHECK(server_key(both, asks("partner", 7, domain.substr(0, domain.size() - 1))) == 0);
+  CHECK(server_key(both, asks("partner", 7, "weft")) == 0);
   nfs4::ExchangeIdArgs none = asks("partner", 7, domain);
   none.impl.reset();
-  CHECK_FALSE(is_server(both, none));
+  CHECK(server_key(both, none) == 0);
   CHECK(cluster_session_options("partner", 7, "weft-ds", nullptr).domain() == "weft");
 }

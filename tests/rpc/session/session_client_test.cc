@@ -5,6 +5,10 @@
 #include <rapidcheck.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <deque>
+#include <functional>
+#include <map>
+#include <span>
 #include <thread>
 
 #include "rpc/session/client_slots.h"
@@ -19,9 +23,34 @@ using nfs4::Status;
 
 namespace {
 
+// WRITEs are carried out when they are let go, if they are held.
+class Holding final : public OpHandler {
+ public:
+  explicit Holding(OpHandler& handler) : handler_(handler) {}
+  void execute(Compound& compound, nfs4::OpArgs op, OpDone done) override {
+    if (!holds || op.op != Op::OP_WRITE) {
+      return handler_.execute(compound, std::move(op), std::move(done));
+    }
+    held_.push_back([this, &compound, op = std::move(op), done = std::move(done)]() mutable {
+      handler_.execute(compound, std::move(op), std::move(done));
+    });
+  }
+  void release_one() {
+    if (held_.empty()) return;
+    auto first = std::move(held_.front());
+    held_.pop_front();
+    first();
+  }
+  bool holds = false;
+
+ private:
+  OpHandler& handler_;
+  std::deque<std::move_only_function<void()>> held_;
+};
+
 struct World {
   explicit World(std::uint64_t seed, SessionClientOptions options = {})
-      : random(seed), network(pool, random), handler(pool) {
+      : random(seed), network(pool, random), handler(pool), holding(handler) {
     restart();
     options.owner = "client";
     options.verifier = 1;
@@ -51,8 +80,11 @@ struct World {
     network.run();
     SessionServerOptions options;
     options.server_major_id = "server";
-    server.emplace(options, handler, clock, random);
+    options.server_key = [this](const nfs4::ExchangeIdArgs&) { return key; };
+    server.emplace(options, holding, clock, random);
   }
+  // The client, who is a server of the system, shows another one from now on.
+  void change_key() { server->keys_changed(std::span(&++key, 1)); }
 
   void turn() {
     context.restart();
@@ -88,6 +120,8 @@ struct World {
   ManualClock clock;
   MemoryNetwork network;
   test::MemoryHandler handler;
+  Holding holding;
+  std::uint64_t key = 0;  // that the client shows; 0: none
   std::optional<SessionServer> server;
   boost::asio::io_context context;
   std::optional<SessionClient> client;
@@ -146,6 +180,37 @@ TEST_CASE(
     for (const auto& [offset, times] : writes) RC_ASSERT(times == 1);
     for (const std::uint64_t offset : world.acknowledged) RC_ASSERT(writes.contains(offset));
   }));
+}
+
+TEST_CASE("sessions that end as the key is changed: every call succeeds, executed exactly once") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    World world(seed);
+    world.holding.holds = seed % 4 == 0;
+    world.change_key();
+    SeededRandom random(seed + 1);
+    constexpr int kCalls = 40;
+    int issued = 0;
+    int changes = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (static_cast<int>(world.answers.size()) < kCalls &&
+           std::chrono::steady_clock::now() < end) {
+      if (issued < kCalls && random.below(2) == 0) {
+        world.write(static_cast<std::uint64_t>(issued++) * 8, false);
+      }
+      if (changes < 3 && issued > 10 * changes + 5 && random.below(20) == 0) {
+        ++changes;
+        world.change_key();
+      }
+      if (random.below(2) == 0) world.holding.release_one();
+      world.server->expire();
+      world.turn();
+    }
+    CHECK(changes > 0);
+    CHECK(world.acknowledged.size() == std::size_t{kCalls});
+    const auto writes = world.handler.writes_at();
+    CHECK(writes.size() == std::size_t{kCalls});
+    for (const auto& [offset, times] : writes) CHECK(times == 1);
+  }
 }
 
 TEST_CASE("a network that hangs and breaks while the session is made: it is made after that") {

@@ -498,9 +498,9 @@ TEST_CASE("too many running compounds hold back reading, and it goes on after") 
 }
 
 TEST_CASE("a new connection's large record is a server's if its session is") {
-  bool server = false;
+  std::uint64_t key = 0;
   SessionServerOptions options = Wire::defaults();
-  options.is_server = [&server](const nfs4::ExchangeIdArgs&) { return server; };
+  options.server_key = [&key](const nfs4::ExchangeIdArgs&) { return key; };
   Wire wire(1, options);
   const auto glance = [&] {
     Message call(Wire::call_header(++wire.xid));
@@ -510,9 +510,43 @@ TEST_CASE("a new connection's large record is a server's if its session is") {
   CHECK(glance() == Glance::kSkip);  // nobody's
   wire.establish();
   CHECK(glance() == Glance::kTake);
-  server = true;
+  key = 1;
   wire.establish("partner");
   CHECK(glance() == Glance::kTakeOfServer);
+}
+
+TEST_CASE("a server's session ends with its key, when what runs has been answered") {
+  HoldingHandler handler;
+  std::uint64_t key = 1;
+  SessionServerOptions options = Wire::defaults();
+  options.server_key = [&key](const nfs4::ExchangeIdArgs&) { return key; };
+  Wire wire(1, options, &handler);
+  wire.establish("partner");
+  const auto runs = [&] { return Wire::list(wire.sequence(0, 1), Wire::put_fh("a")); };
+  const auto asks = [&] { return wire.ask(Wire::list(wire.sequence(1, 1))).status; };
+  wire.send(runs());
+  CHECK_FALSE(wire.answer());
+  key = 2;
+  wire.server.keys_changed(std::span(&key, 1));
+  CHECK(asks() == Status::NFS4ERR_DELAY);
+  wire.send(runs());  // once more
+  wire.server.expire();
+  CHECK_FALSE(wire.answer());
+  CHECK(handler.held.size() == 1);
+  handler.release_all();
+  for (int transmission = 0; transmission < 2; ++transmission) {
+    const auto result = wire.answer();
+    REQUIRE(result);
+    CHECK(result->status == Status::NFS4_OK);
+  }
+  CHECK(asks() == Status::NFS4ERR_DELAY);
+  CHECK(wire.ask(runs()).status == Status::NFS4_OK);  // its answer is kept
+  wire.server.expire();
+  CHECK(asks() == Status::NFS4ERR_BADSESSION);
+  wire.establish("partner");
+  CHECK(asks() == Status::NFS4_OK);
+  wire.server.keys_changed(std::span(&key, 1));
+  CHECK(wire.ask(Wire::list(wire.sequence(1, 2))).status == Status::NFS4_OK);
 }
 
 TEST_CASE("a client whose handle was taken keeps its place, another gives it to who comes") {
