@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "layout/copies_hint.h"
 #include "layout/siphash.h"
 #include "rpc/base/assert.h"
 
@@ -124,6 +125,14 @@ SealedHandle seal(const Handle& handle, const HandleKey& key) {
   const SipHash128 mac = siphash128(key, std::span(sealed).first<kClaimBytes>());
   std::ranges::copy(mac, sealed.begin() + kClaimBytes);
   return sealed;
+}
+
+bool seems_of_copies(std::span<const std::byte> bytes) {
+  constexpr std::size_t kAccessAt = 1;
+  constexpr std::size_t kDuplicationAt = 40;
+  if (bytes.size() != kHandleBytes) return false;
+  return static_cast<Access>(bytes[kAccessAt]) == Access::kMirror ||
+         static_cast<Duplication>(bytes[kDuplicationAt]) != Duplication::kNone;
 }
 
 Result<Handle> unseal(std::span<const std::byte> bytes, std::span<const HandleKey> keys,

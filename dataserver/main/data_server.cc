@@ -11,6 +11,7 @@
 #include "dataserver/segments/segment_metrics.h"
 #include "dataserver/store/cache_metrics.h"
 #include "dataserver/sums/sum_metrics.h"
+#include "layout/copies_hint.h"
 #include "rpc/base/clock.h"
 #include "rpc/base/listen_trouble.h"
 #include "rpc/base/process_metrics.h"
@@ -339,7 +340,12 @@ Result<> DataServer::bind() {
     options.limits.locate_payload = rpc::nfs4::locate_payload;
     // A target takes what is in memory it shares; past it goes what is in a pipe.
     options.limits.pipe_from = kPipeFrom;
-    options.limits.pipes = [this] { return chain_->takes_pipes(); };
+    // What goes to partners, too, is wanted in memory: by its share, as other records are.
+    options.limits.pipes = [this](std::span<const std::byte> head) {
+      if (!chain_->takes_pipes()) return false;
+      const auto handle = rpc::nfs4::locate_handle(head);
+      return !handle || !layout::seems_of_copies(*handle);
+    };
     auto listener = std::make_unique<rpc::TcpServer>(
         threads_->threads(), pool_, options,
         [this](std::shared_ptr<rpc::Channel> channel) { sessions_->serve(std::move(channel)); });

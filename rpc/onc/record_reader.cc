@@ -202,7 +202,7 @@ Result<bool> RecordReader::open_piped(std::size_t size) {
   const std::size_t left = size - payload;
   if (left < limits_.pipe_from || left % 4 != 0) return false;
   if (be32(head.data() + payload - 4) != left) return false;
-  if (limits_.pipes && !limits_.pipes()) return false;
+  if (limits_.pipes && !limits_.pipes(head)) return false;
   auto block = allocate(pool_, share_, payload);
   if (!block) return pass(block);
   auto pipe = PipedBytes::open(pool_);

@@ -65,8 +65,9 @@ class RecordReader {
     std::size_t max_record_bytes = std::size_t{1} << 20;
     std::uint32_t max_fragments = 64;
     std::size_t pipe_from = 0;  // bytes of bulk data from which on it goes to a pipe; 0: never
-    std::function<bool()> pipes = {};       // and whether it does now; asked for each such record
-    Standing standing = Standing::kServer;  // of the peer, at first
+    // And whether it does now; asked for each such record, with its first bytes.
+    std::function<bool(std::span<const std::byte> head)> pipes = {};
+    Standing standing = Standing::kServer;                  // of the peer, at first
     std::size_t max_stranger_bytes = std::size_t{4} << 10;  // larger records are looked at
     LookAtHead look = {};  // none: a stranger's are refused, a client's taken
   };

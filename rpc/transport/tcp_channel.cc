@@ -1,5 +1,6 @@
 #include "rpc/transport/tcp_channel.h"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -345,10 +346,18 @@ void TcpChannel::start_timer() {
   });
 }
 
+// What the peer has acknowledged: our kernel takes megabytes of answers at once, and then none for
+// as long as the peer has for them.
+std::uint64_t TcpChannel::acknowledged() {
+  int waits = 0;
+  if (::ioctl(socket_.native_handle(), SIOCOUTQ, &waits) != 0 || waits < 0) waits = 0;
+  return queue_.sent() - std::min(queue_.sent(), static_cast<std::uint64_t>(waits));
+}
+
 // A peer holds memory for what it sends, until all of it has come, and for what it is sent. What it
 // sends has record_deadline to come; what is queued is to be taken so fast that it would be gone in
 // that time, too.
-bool TcpChannel::crawls(TimePoint now) {
+bool TcpChannel::crawls(TimePoint now, std::uint64_t taken) {
   if (reader_.standing() == Standing::kServer) return false;
   const Nanoseconds passed = now - measured_at_;
   if (passed < tick_interval()) return false;
@@ -362,11 +371,10 @@ bool TcpChannel::crawls(TimePoint now) {
                           static_cast<double>(Nanoseconds(limits_.record_deadline).count());
   const bool sends = reader_.holds_memory() && slow(received_ - received_before_, least) &&
                      may_read() && starved_since_ == TimePoint{};
-  const bool takes =
-      !queue_.empty() && slow(queue_.sent() - sent_before_, std::max(least, of_queue));
+  const bool takes = !queue_.empty() && slow(taken - taken_before_, std::max(least, of_queue));
   measured_at_ = now;
   received_before_ = received_;
-  sent_before_ = queue_.sent();
+  taken_before_ = taken;
   queued_before_ = queue_.held() > kQueueStep ? std::min(queue_.bytes(), queue_.held()) : 0;
   if (!(sends || takes) || !is_short(pool_)) {
     slow_since_ = {};
@@ -381,12 +389,13 @@ void TcpChannel::tick() {
   const auto beyond = [now](TimePoint since, Milliseconds deadline) {
     return is_over(since, deadline, now);
   };
-  if (queue_.empty() || queue_.sent() != sent_at_tick_) {
+  const std::uint64_t taken = acknowledged();
+  if (queue_.empty() || taken != taken_at_tick_) {
     stalled_since_ = {};
   } else if (stalled_since_ == TimePoint{}) {
     stalled_since_ = now;
   }
-  sent_at_tick_ = queue_.sent();
+  taken_at_tick_ = taken;
 
   if (state_ == State::kOpen) {
     // A record that waits for us (paused, throttled, no memory) is not late by the peer's doing:
@@ -399,7 +408,7 @@ void TcpChannel::tick() {
     } else if (reader_.standing() == Standing::kStranger &&
                beyond(stranger_since_, limits_.stranger_deadline)) {
       fail_with({Errc::kTimedOut, peer_ + " does not show who it is"});
-    } else if (crawls(now)) {
+    } else if (crawls(now, taken)) {
       fail_with({Errc::kTimedOut, peer_ + " is slow, and memory short"});
     } else if (beyond(stalled_since_, limits_.send_deadline)) {
       fail_with({Errc::kTimedOut, peer_ + " takes no replies"});

@@ -77,7 +77,8 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   void flushed_all();
   void tick();
   // Whether a peer that is to make haste does not.
-  [[nodiscard]] bool crawls(TimePoint now);
+  [[nodiscard]] std::uint64_t acknowledged();  // of queue_.sent()
+  [[nodiscard]] bool crawls(TimePoint now, std::uint64_t taken);
   void start_timer();
   [[nodiscard]] Milliseconds tick_interval() const;
   [[nodiscard]] bool may_read() const;
@@ -114,11 +115,11 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   TimePoint stranger_since_;  // or since it was told last that it is one
   TimePoint last_activity_;
   TimePoint held_back_at_;  // the last tick at which we did not read, or had no memory
-  std::uint64_t sent_at_tick_ = 0;
+  std::uint64_t taken_at_tick_ = 0;
   std::uint64_t received_ = 0;
   // For crawls(): how far it was then, and since when it is slow.
   TimePoint measured_at_;
-  std::uint64_t sent_before_ = 0;
+  std::uint64_t taken_before_ = 0;
   std::uint64_t received_before_ = 0;
   std::size_t queued_before_ = 0;  // 0 also when it held next to no memory
   TimePoint slow_since_{};

@@ -34,8 +34,9 @@ struct TcpLimits {
   // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:
   // none.
   std::size_t pipe_from = 0;
-  // Whether it does now: asked for each such record, on the connection's thread. None: always.
-  std::function<bool()> pipes = {};
+  // Whether it does now: asked for each such record, with its first bytes, on the connection's
+  // thread. None: always.
+  std::function<bool(std::span<const std::byte> head)> pipes = {};
 
   // What is known of who connects. A stranger is to show more in time, and sends small records
   // until then (rpc/onc/record_reader.h); with memory that is short, a client that is slower than

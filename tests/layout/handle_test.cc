@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "layout/copies_hint.h"
 #include "layout/siphash.h"
 
 using namespace weft;
@@ -58,6 +59,22 @@ TEST_CASE("a handle that duplicates opens to what was sealed") {
     RC_ASSERT(opened.has_value());
     RC_ASSERT(*opened == handle);
   }));
+}
+
+TEST_CASE("what a sealed handle says of copies is seen without a key") {
+  Handle handle = sample();
+  CHECK(!seems_of_copies(seal(handle, key_of(1))));
+  handle.access = Access::kControl;
+  CHECK(!seems_of_copies(seal(handle, key_of(1))));
+  handle.access = Access::kReadWrite;
+  for (const Duplication how : {Duplication::kServerAsync, Duplication::kServerSync}) {
+    handle.duplication = how;
+    handle.partners = {0x010203, 0};
+    CHECK(seems_of_copies(seal(handle, key_of(1))));
+    CHECK(seems_of_copies(seal(mirror_handle(handle, 0x010203), key_of(1))));
+  }
+  const SealedHandle sealed = seal(handle, key_of(1));
+  CHECK(!seems_of_copies(std::span(sealed).first(kHandleBytes - 1)));
 }
 
 TEST_CASE("a handle with any bit altered is refused") {

@@ -45,7 +45,7 @@ struct Server {
     out.address = "127.0.0.1";
     out.limits.locate_payload = nfs4::locate_payload;
     out.limits.pipe_from = std::size_t{64} << 10;
-    out.limits.pipes = [&pipes] { return pipes.load(); };
+    out.limits.pipes = [&pipes](std::span<const std::byte>) { return pipes.load(); };
     out.limits.record_deadline = record_deadline;
     return out;
   }
