@@ -21,7 +21,8 @@ namespace weft {
 
 enum class Standing : std::uint8_t {
   kStranger,  // nothing
-  kClient,    // that it has a session, which anybody may have who asks
+  kGuest,     // that it has a session, which anybody may have who asks
+  kClient,    // that it has one, and a right to a file
   kServer,    // that it has the cluster's key
 };
 
@@ -36,6 +37,7 @@ enum class PoolShare : std::uint8_t {
 [[nodiscard]] constexpr PoolShare share_of(Standing standing) {
   switch (standing) {
     case Standing::kStranger: return PoolShare::kStrangers;
+    case Standing::kGuest:
     case Standing::kClient: return PoolShare::kClients;
     case Standing::kServer: break;
   }

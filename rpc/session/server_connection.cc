@@ -98,7 +98,7 @@ const std::shared_ptr<ServerSession>& ServerConnection::session(const nfs4::Sess
   static const std::shared_ptr<ServerSession> kNoSession;
   std::erase_if(sessions_, [](const auto& cached) { return cached->dead(); });
   for (const auto& cached : sessions_) {
-    if (cached->id() == id) return cached;
+    if (cached->id() == id) return join(*cached) ? cached : kNoSession;
   }
   auto found = core_->table.find(id);
   if (found == nullptr || !join(*found)) return kNoSession;
@@ -110,8 +110,12 @@ const std::shared_ptr<ServerSession>& ServerConnection::session(const nfs4::Sess
 
 bool ServerConnection::join(const ServerSession& session) {
   if (channel_ == nullptr) return false;
-  const bool server = session.client().info.server;
-  if (channel_->promote(server ? Standing::kServer : Standing::kClient)) return true;
+  const ServerClient& client = session.client();
+  const bool has_right = client.has_right.load(std::memory_order_relaxed);
+  const Standing shown = client.info.server ? Standing::kServer
+                         : has_right        ? Standing::kClient
+                                            : Standing::kGuest;
+  if (channel_->promote(shown)) return true;
   channel_->close({Errc::kBusy, "too many connections"});
   return false;
 }

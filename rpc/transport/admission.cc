@@ -12,7 +12,7 @@ struct Admission::Place {
   std::shared_ptr<HostShare> host;
   std::weak_ptr<Channel> channel;         // once it is there
   bool lost = false;                      // it gives way to others, and counts no more
-  std::list<PlacePtr>::iterator at = {};  // among the strangers, if it is one
+  std::list<PlacePtr>::iterator at = {};  // in queue_of(standing)
 };
 
 namespace {
@@ -32,7 +32,7 @@ Admission::PlacePtr Admission::admit(const std::string& peer, std::uint64_t cuts
     return nullptr;
   }
   Host& host = hosts_[peer];
-  if (limits_.standing == Standing::kStranger) make_way(peer, host);
+  make_way(peer, host, limits_.standing);
   if (!has_room(host, limits_.standing)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     if (host.empty()) hosts_.erase(peer);
@@ -61,7 +61,10 @@ bool Admission::promote(const PlacePtr& place, Standing to) {
   const MutexLock lock(mutex_);
   if (place->lost) return false;
   Host& host = hosts_.at(place->peer);
-  if (!has_room(host, to)) {
+  // A guest has a client's place.
+  const bool has_place = place->standing == Standing::kGuest && to == Standing::kClient;
+  if (!has_place) make_way(place->peer, host, to);
+  if (!has_place && !has_room(host, to)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
@@ -98,6 +101,7 @@ void Admission::cut() {
 bool Admission::has_room(const Host& host, Standing standing) const {
   switch (standing) {
     case Standing::kStranger: return true;  // make_way() has seen to it
+    case Standing::kGuest:
     case Standing::kClient:
       return all_.clients < limits_.max_connections &&
              host.clients < limits_.max_connections_per_peer;
@@ -106,27 +110,38 @@ bool Admission::has_room(const Host& host, Standing standing) const {
   return all_.servers < limits_.max_servers;
 }
 
+std::list<Admission::PlacePtr>* Admission::queue_of(Standing standing) {
+  if (standing == Standing::kStranger) return &strangers_;
+  return standing == Standing::kGuest ? &guests_ : nullptr;
+}
+
 void Admission::enter(Host& host, const PlacePtr& place) {
   ++host.of(place->standing);
   ++all_.of(place->standing);
-  if (place->standing == Standing::kStranger)
-    place->at = strangers_.insert(strangers_.end(), place);
+  if (auto* queue = queue_of(place->standing)) place->at = queue->insert(queue->end(), place);
 }
 
 void Admission::exit(Host& host, const PlacePtr& place) {
   --host.of(place->standing);
   --all_.of(place->standing);
-  if (place->standing == Standing::kStranger) strangers_.erase(place->at);
+  if (auto* queue = queue_of(place->standing)) queue->erase(place->at);
 }
 
-// The strangers that have been so for longest go, until there is room for one more.
-void Admission::make_way(const std::string& peer, Host& host) {
-  if (host.strangers >= limits_.max_strangers_per_peer) {
+// Those that have been for longest what gives way to `standing` go, until there is room for one
+// more, or there are none.
+void Admission::make_way(const std::string& peer, Host& host, Standing standing) {
+  if (standing == Standing::kServer) return;
+  const bool stranger = standing == Standing::kStranger;
+  std::list<PlacePtr>& queue = stranger ? strangers_ : guests_;
+  const std::size_t per_peer =
+      stranger ? limits_.max_strangers_per_peer : limits_.max_connections_per_peer;
+  if (host.of(standing) >= per_peer) {
     const auto oldest =
-        std::ranges::find_if(strangers_, [&](const PlacePtr& one) { return one->peer == peer; });
-    if (oldest != strangers_.end()) give_way(PlacePtr(*oldest));
+        std::ranges::find_if(queue, [&](const PlacePtr& one) { return one->peer == peer; });
+    if (oldest != queue.end()) give_way(PlacePtr(*oldest));
   }
-  if (all_.strangers >= limits_.max_strangers) give_way(PlacePtr(strangers_.front()));
+  const std::size_t in_all = stranger ? limits_.max_strangers : limits_.max_connections;
+  if (all_.of(standing) >= in_all && !queue.empty()) give_way(PlacePtr(queue.front()));
 }
 
 // Of a place of one's own: what it comes from goes.

@@ -2,7 +2,8 @@
 // those that have shown nothing yet, clients, and servers (rpc/base/standing.h).
 //
 // A connection has a place from when it is accepted until it is closed. One stranger too many takes
-// the place of the one that has been one for longest; a client or a server too many is refused.
+// the place of the one that has been one for longest. One client too many takes that of the guest
+// that has been one for longest, and is refused if there is none; a server too many is refused.
 //
 // Threading: any thread. Ownership: shared with its places. Nothing here belongs to an io_context,
 // so that channels may be destroyed with theirs, in any order.
@@ -36,7 +37,7 @@ struct ConnectionPlace {
 
 struct AdmissionLimits {
   Standing standing = Standing::kStranger;  // of those who come
-  // Of clients.
+  // Of clients and guests.
   std::size_t max_connections = 4096;
   std::size_t max_connections_per_peer = 256;  // by IP address
   std::size_t max_strangers = 2048;
@@ -73,12 +74,12 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // Connections of a kind.
   struct Counts {
     std::size_t strangers = 0;
-    std::size_t clients = 0;
+    std::size_t clients = 0;  // and guests
     std::size_t servers = 0;
     [[nodiscard]] std::size_t& of(Standing standing) {
       return standing == Standing::kStranger ? strangers
-             : standing == Standing::kClient ? clients
-                                             : servers;
+             : standing == Standing::kServer ? servers
+                                             : clients;
     }
   };
   struct Host : Counts {
@@ -90,7 +91,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
   [[nodiscard]] bool has_room(const Host& host, Standing standing) const WEFT_REQUIRES(mutex_);
   void enter(Host& host, const PlacePtr& place) WEFT_REQUIRES(mutex_);
   void exit(Host& host, const PlacePtr& place) WEFT_REQUIRES(mutex_);
-  void make_way(const std::string& peer, Host& host) WEFT_REQUIRES(mutex_);
+  [[nodiscard]] std::list<PlacePtr>* queue_of(Standing standing) WEFT_REQUIRES(mutex_);
+  void make_way(const std::string& peer, Host& host, Standing standing) WEFT_REQUIRES(mutex_);
   void give_way(const PlacePtr& place) WEFT_REQUIRES(mutex_);
 
   const AdmissionLimits limits_;
@@ -100,8 +102,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
   Mutex mutex_;
   std::map<std::string, Host> hosts_ WEFT_GUARDED_BY(mutex_);
   Counts all_ WEFT_GUARDED_BY(mutex_);
-  std::list<PlacePtr> strangers_ WEFT_GUARDED_BY(mutex_);  // the oldest first
-  std::set<PlacePtr> open_ WEFT_GUARDED_BY(mutex_);        // until just before they are closed
+  // Who gives way, the oldest first.
+  std::list<PlacePtr> strangers_ WEFT_GUARDED_BY(mutex_);
+  std::list<PlacePtr> guests_ WEFT_GUARDED_BY(mutex_);
+  std::set<PlacePtr> open_ WEFT_GUARDED_BY(mutex_);  // until just before they are closed
 };
 
 }  // namespace weft::rpc

@@ -62,6 +62,36 @@ TEST_CASE("one stranger too many takes the oldest one's place, and it can be no 
   rig.admission->leave(fifth);
 }
 
+TEST_CASE("one client too many takes the place of who has shown no right for longest") {
+  Rig rig({.max_connections = 3, .max_connections_per_peer = 2});
+  const auto guest = [&](const std::string& peer) {
+    auto place = rig.admit(peer);
+    REQUIRE(rig.admission->place_of(place).promoted(Standing::kGuest));
+    const auto channel = std::make_shared<test::SilentChannel>();
+    rig.admission->has_channel(place, channel);
+    return std::pair(place, channel);
+  };
+  const auto oldest = guest("a");
+  const auto client = guest("b");
+  CHECK(rig.admission->place_of(client.first).promoted(Standing::kClient));
+  const auto of_b = guest("b");
+  CHECK_FALSE(oldest.second->closed.has_value());
+  // Of all, the oldest; but of an address that has all its places, its own.
+  const auto again_of_b = guest("b");
+  CHECK(of_b.second->closed == Errc::kBusy);
+  CHECK_FALSE(oldest.second->closed.has_value());
+  const auto newcomer = guest("c");
+  CHECK(oldest.second->closed == Errc::kBusy);
+  CHECK_FALSE(rig.admission->place_of(oldest.first).promoted(Standing::kClient));
+  // Who has shown a right stays, and where all have there is no place.
+  CHECK(rig.admission->place_of(again_of_b.first).promoted(Standing::kClient));
+  CHECK(rig.admission->place_of(newcomer.first).promoted(Standing::kClient));
+  CHECK_FALSE(client.second->closed.has_value());
+  for (const Standing to : {Standing::kGuest, Standing::kClient}) {
+    CHECK_FALSE(rig.admission->place_of(rig.admit("d")).promoted(to));
+  }
+}
+
 TEST_CASE("a cut ends connections that are there, and none that has left") {
   Rig rig({.standing = Standing::kServer});
   const auto first = rig.admit("a");
