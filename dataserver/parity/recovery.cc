@@ -87,10 +87,24 @@ void Recovery::will_be_out(Mode mode, int member) {
   group_.view().away.store(0);
 }
 
+// Those that no call can reach now.
+std::uint32_t Recovery::unreachable() const {
+  std::uint32_t found = 0;
+  for (unsigned member = 0; member < members(); ++member) {
+    const auto usage = group_.parts().members[member]->usage();
+    if (!usage && usage.error() == Errc::kUnreachable) found |= 1U << member;
+  }
+  return found;
+}
+
 // Finds out who is there. One may be away when all others are and nothing is in doubt: it is out.
 Task<bool> Recovery::go_without(Op& op, const LogState& log) {
-  const std::uint32_t away = co_await group_.calls().probe(group_.calls().readable(op.mode));
-  const std::uint32_t late = group_.calls().unsettled(group_.calls().readable(op.mode) & ~away);
+  const std::uint32_t readable = group_.calls().readable(op.mode);
+  // To ask who is away costs the group's patience. Who was found away stays so until it connects.
+  const std::uint32_t still_away = away_ & readable & unreachable();
+  const std::uint32_t away = still_away | co_await group_.calls().probe(readable & ~still_away);
+  away_ = away;
+  const std::uint32_t late = group_.calls().unsettled(readable & ~away);
   group_.view().away.store(away | late);
   const bool clean = log.dirty.empty() && log.cuts.empty() && log.redo.empty();
   const bool one = group_.record().out < 0 && std::popcount(away) == 1;
@@ -156,6 +170,7 @@ Task<bool> Recovery::recover() {
   group_.view().awaited.store(0);
   group_.view().away.store(0);
   told_ = 0;
+  away_ = 0;
   group_.view().recoveries.fetch_add(1);
   group_.unblock();
   co_return true;

@@ -54,6 +54,7 @@ class Recovery {
   void wait_for(std::uint32_t away, const LogState& log);
   void will_be_out(Mode mode, int member);
   void wait_for_late(std::uint32_t members);
+  [[nodiscard]] std::uint32_t unreachable() const;
   Task<bool> go_without(Op& op, const LogState& log);
   Task<bool> go_on_without(Op& op, unsigned member, const LogState& log);
   Task<bool> free_room(Op& op, LogState& log);
@@ -82,6 +83,7 @@ class Recovery {
   StripeWriter stripes_;
   // Objects that are left as they are, and dirty: how far they go is not known.
   std::set<ObjectId> unread_;
+  std::uint32_t away_ = 0;  // members that did not answer when they were asked last
   std::uint32_t told_ = 0;  // members of which the log says that they are waited for
   std::atomic<bool> may_change_{false};
   std::atomic<int> give_up_{-1};  // a member that recovery is to go on without

@@ -1,5 +1,6 @@
 // Power cuts, at any write to members or log: what was committed is there, the rest is old or new.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <set>
 #include <thread>
 
@@ -311,6 +312,27 @@ TEST_CASE("a group that may not change its members finds out who is there, and w
     content.replace(5000, 7, "changed");
     CHECK((rig.text(kObject, 0, kSpan) == content));
   }
+}
+
+TEST_CASE("a member that was found away is not asked again before it can be reached", "[parity]") {
+  ParityRig rig(3, 4096);
+  REQUIRE(rig.write(kObject, 0, pattern(kSpan)));
+  REQUIRE(rig.commit(kObject));
+  REQUIRE(rig.eventually([&] { return rig.view().dirty_regions.load() == 0; }));
+  auto& away = *rig.member[1];
+  away.failing = away.unreachable = true;
+  rig.may_change = false;
+  rig.restart();
+  REQUIRE(rig.eventually([&] { return rig.view().away.load() != 0 || rig.any().usage(); }));
+  const auto asked = rig.member[0]->stats;
+  const auto before = away.stats;
+  REQUIRE(rig.eventually([&] { return rig.member[0]->stats >= asked + 3; }));
+  CHECK(away.stats == before);
+  const bool comes_back = GENERATE(false, true);
+  if (comes_back) away.failing = away.unreachable = false;
+  rig.group().allow_changes();
+  REQUIRE((comes_back ? rig.whole() : rig.degraded()));
+  if (comes_back) CHECK(away.stats > before);
 }
 
 // It said whether a member is out.

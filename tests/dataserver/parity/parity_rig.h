@@ -49,6 +49,7 @@ class MemoryMember final : public ds::Store {
  public:
   MemoryMember(Power& power, BufferPool& pool) : power_(power), pool_(pool) {}
 
+  bool unreachable = false;   // what it tells of itself is that
   bool failing = false;       // answers nothing any more: everything is late
   bool disk_fails = false;    // answers kIo to everything
   bool late = false;          // tells of a timeout, and writes and cuts when carry_out_late() says
@@ -280,6 +281,7 @@ class MemoryMember final : public ds::Store {
   [[nodiscard]] bool settled() const override { return late_calls_.empty(); }
   [[nodiscard]] ds::WriteVerifier verifier() const override { return verifier_; }
   [[nodiscard]] Result<ds::StoreStat> usage() const override {
+    if (unreachable) return fail(Errc::kUnreachable, "it does not answer");
     return ds::StoreStat{.capacity_bytes = capacity,
                          .free_bytes = told_free.value_or(capacity - used()),
                          .objects = files.size()};
