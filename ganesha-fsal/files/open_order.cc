@@ -106,6 +106,8 @@ std::vector<FileId> OpenOrder::by_what_is_learnt(Stream& stream, FileId file) {
     expected.erase(expected.begin(), at + 1);
     stream.met = std::min(stream.met + 1, kChainBits);
   }
+  // What was expected was met: else it is told nobody, as the orders may be many.
+  const bool sure = stream.met > 0;
   std::vector<FileId> out;
   FileId from = expected.empty() ? file : expected.back();
   while (expected.size() < std::size_t{1} << stream.met) {
@@ -113,7 +115,7 @@ std::vector<FileId> OpenOrder::by_what_is_learnt(Stream& stream, FileId file) {
     const FileId next = known == nullptr ? 0 : known->usual();
     if (next == 0 || next == file || std::ranges::find(expected, next) != expected.end()) break;
     expected.push_back(next);
-    out.push_back(next);
+    if (sure) out.push_back(next);
     from = next;
   }
   return out;

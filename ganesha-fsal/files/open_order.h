@@ -5,8 +5,9 @@
 // the orders that the directory itself has (FileOrder), as `tar`, `cp -r` or a program with
 // numbered files do, or by one of its own, which is learnt: of each file the last four are
 // remembered that the same client opened next, and one that is twice among them is expected again
-// (Recent Popularity, as SuccessorGraph at data servers has it for strips). One file is named ahead
-// then, and twice as many each time that it comes, up to 16.
+// (Recent Popularity, as SuccessorGraph at data servers has it for strips). When it comes, two
+// files are named ahead, and twice as many each time, up to 16; when it does not, none, until one
+// comes that was expected.
 //
 // A stream that met what an order says twice in a row is sure of it. Then four files are named
 // ahead, and twice as many each time, up to kMostAhead. What is between (small files whose bytes
@@ -55,8 +56,8 @@ class OpenOrder {
   static constexpr std::size_t kStreams = 1024;   // with at most 130 names each
   static constexpr std::size_t kLearnt = 65'536;  // files; about 100 bytes each
   static constexpr unsigned kSure = 2;
-  static constexpr unsigned kMostMisses = 6;
-  static constexpr unsigned kChainBits = 4;  // up to 2^4 files ahead, of what is learnt
+  static constexpr unsigned kMostMisses = 4;  // then 14 opens pass until the next look
+  static constexpr unsigned kChainBits = 4;   // up to 2^4 files ahead, of what is learnt
   static constexpr std::array kOrders{FileOrder::kListing, FileOrder::kNames, FileOrder::kNumbers};
 
   // Of one order, what comes next.
@@ -81,7 +82,7 @@ class OpenOrder {
     std::optional<std::size_t> sure;  // the guess that is right
     unsigned misses = 0;              // in a row, up to kMostMisses: looks that met nothing
     unsigned rest = 0;                // opens until the next look
-    std::deque<FileId> expected;      // by what is learnt, and named
+    std::deque<FileId> expected;      // by what is learnt; named, but for the first one
     unsigned met = 0;                 // of these, in a row, up to kChainBits
   };
   struct Successors {
