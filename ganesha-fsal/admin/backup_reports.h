@@ -13,8 +13,10 @@ struct CheckpointReport {
   std::string system;  // its identity
   std::string version;
   std::uint64_t boot_epoch = 0;
-  std::int64_t made_ns = 0;  // since 1970
-  std::string key;           // fingerprint of the cluster key in use
+  std::int64_t made_ns = 0;             // since 1970
+  std::string key;                      // fingerprint of the cluster key in use
+  std::string id;                       // for EndBackup; empty: of an older server, which drops any
+  std::uint64_t store_keeps_bytes = 0;  // that are to stay free of the store's file system
 };
 template <class Io>
 void describe(Io& io, CheckpointReport& r) {
@@ -24,6 +26,8 @@ void describe(Io& io, CheckpointReport& r) {
   io("boot_epoch", r.boot_epoch);
   io("made_ns", r.made_ns);
   io("key", r.key, cut_at(kMaxReportText));
+  io("id", r.id, newer(cut_at(kMaxReportText)));
+  io("store_keeps_bytes", r.store_keeps_bytes, newer());
 }
 
 // A file that has lost bytes since the backup.

@@ -282,9 +282,21 @@ using GetAudit = Plain<"audit-status", false, MaintenanceReport>;
 
 // --- Backups (server/backups.h): weft backup copies the files of a checkpoint.
 
-// kBusy: somebody copies one.
+// kBusy: somebody copies one. kNoSpace: the store is full.
 using BeginBackup = Plain<"backup-begin", true, CheckpointReport>;
-using EndBackup = Plain<"backup-end", true, MaintenanceReport>;
+// Success: the checkpoint was there until now, and goes. kNoSpace, kStale: it had gone before, so
+// that its copy may lack something.
+struct EndBackup {
+  static constexpr const char* kName = "backup-end";
+  static constexpr bool kChanges = true;
+  using Reply = MaintenanceReport;
+  std::string checkpoint;  // its id; empty: a `weft` that knows none, and any that nobody copies
+};
+template <class Io>
+void describe(Io& io, EndBackup& r) {
+  io("checkpoint", r.checkpoint, newer(at_most(kMaxTextBytes)));
+  io.check(!r.checkpoint.contains('\0'));
+}
 
 // Of a store that came back from a backup. It goes through all names: apart from what only asks.
 using GetRestored = Plain<"restored-status", true, RestoredReport>;

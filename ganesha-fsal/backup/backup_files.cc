@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -148,12 +149,8 @@ Result<> same(const File& wanted, const File& found) {
 bool of_store(const File& file) { return file.name != kConfiguration; }
 std::string base_of(const File& file) { return fs::path(file.name).filename().string(); }
 
-// What make_backup() makes, at the name that it has until it is whole.
-Result<Manifest> fill(const std::string& checkpoint, const std::string& configuration,
-                      const std::string& folder, Manifest about) {
-  for (const std::string& path : {folder, folder + "/" + kStore}) {
-    if (::mkdir(path.c_str(), 0700) != 0) return fail_errno(errno, "mkdir " + path);
-  }
+// Of the checkpoint, in order.
+Result<std::vector<std::string>> names_in(const std::string& checkpoint) {
   std::error_code failed;
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(checkpoint, failed)) {
@@ -161,15 +158,74 @@ Result<Manifest> fill(const std::string& checkpoint, const std::string& configur
   }
   if (failed) return fail_errno(failed.value(), "read " + checkpoint);
   std::ranges::sort(names);
+  return names;
+}
+
+Result<Space> space_at(const std::string& folder, const std::string& checkpoint) {
+  struct statvfs space{};
+  if (::statvfs(folder.c_str(), &space) != 0) return fail_errno(errno, "look at " + folder);
+  struct stat there{};
+  struct stat store{};
+  if (::stat(folder.c_str(), &there) != 0) return fail_errno(errno, "stat " + folder);
+  if (::stat(checkpoint.c_str(), &store) != 0) return fail_errno(errno, "stat " + checkpoint);
+  return Space{.free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize,
+               .block_bytes = space.f_frsize,
+               .of_store = there.st_dev == store.st_dev};
+}
+
+// What the files take in blocks of so many bytes.
+Result<std::uint64_t> bytes_of(const BackupJob& job, const std::vector<std::string>& names,
+                               std::uint64_t block) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) paths.push_back(job.checkpoint + "/" + name);
+  if (!job.configuration.empty()) paths.push_back(job.configuration);
+  block = std::max<std::uint64_t>(block, 1);
+  std::uint64_t bytes = 0;
+  for (const std::string& path : paths) {
+    struct stat about{};
+    if (::lstat(path.c_str(), &about) != 0) return fail_errno(errno, "stat " + path);
+    bytes += (static_cast<std::uint64_t>(about.st_size) + block - 1) / block * block;
+  }
+  return bytes;
+}
+
+// What the store keeps free of its file system stays free: under that it takes nothing new.
+Result<> check_space(const BackupJob& job, const std::vector<std::string>& names,
+                     const std::string& folder) {
+  const auto space = job.space ? job.space(folder) : space_at(folder, job.checkpoint);
+  if (!space) return std::unexpected(space.error());
+  const auto bytes = bytes_of(job, names, space->block_bytes);
+  if (!bytes) return std::unexpected(bytes.error());
+  const std::uint64_t needed = *bytes + kSpare;
+  const std::uint64_t kept = space->of_store ? job.store_keeps_bytes : 0;
+  if (needed + kept <= space->free_bytes) return {};
+  constexpr std::uint64_t kMib = 1U << 20;
+  std::string text = fmt::format("the backup needs {} MiB in {}, and {} MiB are free there",
+                                 (needed + kMib - 1) / kMib, folder, space->free_bytes / kMib);
+  if (kept > 0) {
+    text += fmt::format(
+        ", of which {} MiB stay free for the metadata store, which is on the same file system",
+        (kept + kMib - 1) / kMib);
+  }
+  return fail(Errc::kNoSpace, std::move(text));
+}
+
+// What make_backup() makes, at the name that it has until it is whole.
+Result<Manifest> fill(const BackupJob& job, const std::vector<std::string>& names,
+                      const std::string& folder) {
+  Manifest about = job.about;
+  for (const std::string& path : {folder, folder + "/" + kStore}) {
+    if (::mkdir(path.c_str(), 0700) != 0) return fail_errno(errno, "mkdir " + path);
+  }
   for (const std::string& name : names) {
     const std::string in_backup = std::string(kStore) + "/" + name;
-    auto file = read_file(checkpoint + "/" + name, folder + "/" + in_backup);
+    auto file = read_file(job.checkpoint + "/" + name, folder + "/" + in_backup);
     if (!file) return pass(file);
     file->name = in_backup;
     about.files.push_back(std::move(*file));
   }
-  if (!configuration.empty()) {
-    auto file = read_file(configuration, folder + "/" + kConfiguration);
+  if (!job.configuration.empty()) {
+    auto file = read_file(job.configuration, folder + "/" + kConfiguration);
     if (!file) return pass(file);
     file->name = kConfiguration;
     about.files.push_back(std::move(*file));
@@ -179,6 +235,9 @@ Result<Manifest> fill(const std::string& checkpoint, const std::string& configur
   }
   for (const std::string& path : {folder + "/" + kStore, folder}) {
     if (auto synced = sync_folder(path); !synced) return pass(synced);
+  }
+  if (job.confirm) {
+    if (auto whole = job.confirm(); !whole) return pass(whole);
   }
   return about;
 }
@@ -243,9 +302,9 @@ Result<Manifest> read_manifest(const std::string& folder) {
   }
 }
 
-Result<Manifest> make_backup(const std::string& checkpoint, const std::string& configuration,
-                             const std::string& folder, Manifest about) {
-  const std::string whole = trimmed(folder);
+Result<Manifest> make_backup(const BackupJob& job) {
+  const std::string& checkpoint = job.checkpoint;
+  const std::string whole = trimmed(job.folder);
   const std::string partial = whole + ".weft-partial";
   struct stat there{};
   if (::lstat(whole.c_str(), &there) == 0) {
@@ -257,7 +316,12 @@ Result<Manifest> make_backup(const std::string& checkpoint, const std::string& c
   std::error_code failed;
   fs::remove_all(partial, failed);  // of one that was interrupted
   if (failed) return fail_errno(failed.value(), "remove " + partial);
-  auto made = fill(checkpoint, configuration, partial, std::move(about));
+  auto names = names_in(checkpoint);
+  if (!names) return pass(names);
+  const fs::path above = fs::path(whole).parent_path();
+  const std::string parent = above.empty() ? "." : above.string();
+  if (auto fits = check_space(job, *names, parent); !fits) return pass(fits);
+  auto made = fill(job, *names, partial);
   if (made &&
       ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, whole.c_str(), RENAME_NOREPLACE) != 0) {
     // Not all file systems know the flag. Then an empty folder that somebody made meanwhile goes.
@@ -269,10 +333,7 @@ Result<Manifest> make_backup(const std::string& checkpoint, const std::string& c
     fs::remove_all(partial, failed);
     return made;
   }
-  const fs::path parent = fs::path(whole).parent_path();
-  if (auto synced = sync_folder(parent.empty() ? "." : parent.string()); !synced) {
-    return pass(synced);
-  }
+  if (auto synced = sync_folder(parent); !synced) return pass(synced);
   return made;
 }
 

@@ -7,7 +7,8 @@
 //   ganesha.conf   the metadata server's configuration, if there was one
 //
 // It is made under another name, synced, and renamed: what has its name is whole, whatever happens
-// meanwhile. Nothing that the manifest does not name is used.
+// meanwhile. Nothing that the manifest does not name is used. Whether it fits is looked at before
+// anything of it is written.
 //
 // What is secret in it: names, attributes, and the bytes of files that are kept in the metadata
 // store; and what handles of exports of directories are sealed with. The cluster key is not in it.
@@ -19,6 +20,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -73,12 +75,32 @@ void describe(Io& io, Manifest& m) {
 // kNotFound: `folder` is no backup, or not whole.
 [[nodiscard]] Result<Manifest> read_manifest(const std::string& folder);
 
-// Copies the files of `checkpoint`, and the configuration if there is one, to `folder`, which is
-// made: `about` says the rest. Holds a shared lock on the checkpoint meanwhile. Returns the
-// manifest. kExists: there is something at `folder`. After an error nothing is there.
-[[nodiscard]] Result<Manifest> make_backup(const std::string& checkpoint,
-                                           const std::string& configuration,
-                                           const std::string& folder, Manifest about);
+// What is left free where a backup is made, beside what the metadata store keeps.
+inline constexpr std::uint64_t kSpare = std::uint64_t{16} << 20;
+
+// Of a file system.
+struct Space {
+  std::uint64_t free_bytes = 0;  // to ordinary users
+  std::uint64_t block_bytes = 1;
+  bool of_store = false;  // the checkpoint is on it
+};
+
+struct BackupJob {
+  std::string checkpoint;
+  std::string configuration;            // empty: there is none
+  std::string folder;                   // is made
+  Manifest about;                       // all but the files
+  std::uint64_t store_keeps_bytes = 0;  // that are to stay free of the store's file system
+  // Asked when all is copied. An error: the copy may lack something. May be empty.
+  std::function<Result<>()> confirm;
+  // Of the file system that this folder is on; empty: it is asked. For tests.
+  std::function<Result<Space>(const std::string& folder)> space;
+};
+
+// Copies the files of a checkpoint, and the configuration if there is one. Holds a shared lock on
+// the checkpoint meanwhile. Returns the manifest. kExists: there is something at the folder;
+// kNoSpace: it does not fit. After an error nothing is there.
+[[nodiscard]] Result<Manifest> make_backup(const BackupJob& job);
 
 struct Owner {
   uid_t user = 0;

@@ -18,7 +18,6 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::int64_t kBeginning = 1'767'225'600;  // 2026-01-01, in seconds since 1970
 // Numbers of data servers that are given out between two restores, at most. Each restore has a
 // block of them, so that what was given out after one is not given out after another.
 constexpr std::uint32_t kServerIds = 1000;
@@ -89,11 +88,11 @@ class Preparation {
  private:
   // What there is one of.
   Result<> begin() {
-    const std::int64_t seconds = options_.now_ns / 1'000'000'000 - kBeginning;
-    if (seconds <= 0 || seconds > kMaxRestoreStamp || options_.now_ns < options_.made_ns) {
+    const auto stamp = restore_stamp(options_.now_ns);
+    if (!stamp || options_.now_ns < options_.made_ns) {
       return fail(Errc::kInvalid, "the clock of this machine is wrong: it is before the backup");
     }
-    out_.stamp = static_cast<std::uint32_t>(seconds);
+    out_.stamp = *stamp;
     return store_.run([this](Transaction& transaction) -> Result<> {
       auto super = read(transaction, keys::superblock(), decode_superblock);
       if (!super) return pass(super);

@@ -9,7 +9,8 @@
 //   file numbers        from stamp * 2^20 on
 //   generation          of objects of files that get their first layout from now on: the stamp
 //   object epochs       of the files that have a layout: the stamp at least, so that handles sealed
-//                       from now on are above every fence
+//                       from now on are above every fence, those of strays included
+//                       (Namespace::queue_stray())
 //   change attributes   stamp * 2^32 at least, so that no client takes what it has cached for new
 //
 // What data servers and clients know is made void or not relied upon:

@@ -20,19 +20,21 @@ constexpr std::size_t kPage = 1000;
 Result<CheckpointReport> begin(MetadataServer& server) {
   // Nothing that the checkpoint has not is of before.
   const std::int64_t made_ns = server.environment().clock.wall_ns();
-  auto folder = server.backups().begin();
-  if (!folder) return pass(folder);
+  auto checkpoint = server.backups().begin();
+  if (!checkpoint) return pass(checkpoint);
   const SuperblockInfo& super = server.names().superblock();
-  return CheckpointReport{.folder = std::move(*folder),
+  return CheckpointReport{.folder = std::move(checkpoint->folder),
                           .system = control::to_string(super.cluster_uuid),
                           .version = WEFT_VERSION,
                           .boot_epoch = super.boot_epoch,
                           .made_ns = made_ns,
-                          .key = rpc::peer::fingerprint_text(server.keys().first())};
+                          .key = rpc::peer::fingerprint_text(server.keys().first()),
+                          .id = std::move(checkpoint->id),
+                          .store_keeps_bytes = server.store_health().keeps_bytes};
 }
 
-Result<MaintenanceReport> end(MetadataServer& server) {
-  if (auto ended = server.backups().end(); !ended) return pass(ended);
+Result<MaintenanceReport> end(MetadataServer& server, const admin::EndBackup& request) {
+  if (auto ended = server.backups().end(request.checkpoint); !ended) return pass(ended);
   return MaintenanceReport{.action = admin::EndBackup::kName};
 }
 
@@ -128,7 +130,8 @@ Result<MaintenanceReport> accept(MetadataServer& server, const admin::AcceptRest
 
 void add_backup(MetadataServer& server, admin::Table& table) {
   table.on<admin::BeginBackup>([&server](auto&) { return begin(server); });
-  table.on<admin::EndBackup>([&server](auto&) { return end(server); });
+  table.on<admin::EndBackup>(
+      [&server](const admin::EndBackup& request) { return end(server, request); });
   table.on<admin::GetRestored>([&server](auto&) { return status(server); });
   table.on<admin::AcceptRestored>(
       [&server](const admin::AcceptRestored& request) { return accept(server, request); });

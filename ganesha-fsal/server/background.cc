@@ -109,10 +109,10 @@ void Background::run_mender() {
     if (stopping_) return;
     const bool came_up = std::exchange(mend_now_, false);
     lock.unlock();
+    server_.backups().look();  // before what may wait: the store may be full
     if (came_up) data.retry_settling();
     data.catch_up();
     data.commit_left();
-    server_.backups().look();
     // Asked for each time: grace may end early, when all clients have come back, and begin anew.
     more = data.settle_due(server_.environment().grace_left().count() == 0);
     more = data.duplicate_left() || more;

@@ -26,6 +26,7 @@ struct Sentence {
 };
 constexpr std::array kSentences = {
     Sentence{"audit_ended", "audit ended: {objects} objects, {strays} strays, {removed} removed"},
+    Sentence{"checkpoint_dropped", "a backup of the metadata store was given up: {why}"},
     Sentence{"checkpoint_made", "a backup of the metadata store has begun"},
     Sentence{"control_dropped", "{from} did not get in as a data server: {why}"},
     Sentence{"copy_current", "copy of file {file} is current again"},

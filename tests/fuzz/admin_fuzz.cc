@@ -41,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     request<Rebalance>(read->message);
     request<ResolveScrub>(read->message);
     request<AcceptRestored>(read->message);
+    request<EndBackup>(read->message);
   }
   report<SystemReport>(line);
   report<DataServersReport>(line);

@@ -3,17 +3,22 @@ backup brought back. What was there at the backup is there; what came later is t
 wrong is read."""
 
 import json
+import os
 import shutil
 import subprocess
+import time
 
 import pytest
-from harness import counters, paths, servers
+from harness import counters, disks, paths, servers
 from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.copies import differences, objects_of
 from harness.run import wait_until
 
 MIB = 1 << 20
+
+needs_disks = pytest.mark.skipif(not os.path.exists("/dev/loop-control"),
+                                 reason="needs loop devices")
 
 MAKE = """
 set -e
@@ -63,6 +68,13 @@ def weft(cluster, *words, check=True):
                                "WEFT_ADMIN_SOCKET": str(cluster.admin_socket)}, timeout=120)
     assert not check or done.returncode == 0, done.stdout
     return done
+
+
+def begin_weft(cluster, *words):
+    return subprocess.Popen([str(servers.require(paths.weft_command())), *words],
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            env={"PATH": "/usr/bin:/bin",
+                                 "WEFT_ADMIN_SOCKET": str(cluster.admin_socket)})
 
 
 def lose_metadata(cluster):
@@ -222,6 +234,96 @@ def test_the_same_backup_twice(run, cluster):
                    "sha256sum -c --quiet /tmp/g", 120)
         numbers.append(int(client.run("stat -c %i /mnt/nfs/d/g").output))
     assert numbers[0] < numbers[1]
+
+
+@pytest.mark.faults
+def test_an_older_backup_and_then_a_newer_one(run, cluster):
+    """What was removed as a stray after the one is a file again after the other, and is written
+    anew: at the data servers nothing of before is in the way."""
+    client = cluster.client
+    client.run("head -c 1M /dev/urandom > /mnt/nfs/d/f; sync")
+    older, newer = run.folder / "older", run.folder / "newer"
+    weft(cluster, "backup", str(older))
+    client.run("head -c 1M /dev/urandom > /mnt/nfs/d/g; sync")
+    weft(cluster, "backup", str(newer))
+
+    def bring_back(backup):
+        lose_metadata(cluster)
+        weft(cluster, "restore", str(backup), "--to", str(cluster.folder / "metadata"))
+        cluster.restart_mds()
+        cluster.wait_up()
+        mount_again(cluster)
+
+    bring_back(older)
+    client.run("[ ! -e /mnt/nfs/d/g ]")
+    time.sleep(2)  # an audit in the second of the restore removes nothing
+    weft(cluster, "audit", "start", "--remove-strays")
+    assert audited(cluster)["removed"] == cluster.copies
+    wait_until(lambda: sum(len(objects_of(server.store)) for server in cluster.ds) ==
+               cluster.copies, 60, "the strays to go", 0.5)
+    bring_back(newer)
+    assert io_error(client, "/mnt/nfs/d/g")
+    client.run("cd /mnt/nfs/d && head -c 1M /dev/urandom > g && sync && sha256sum g > /tmp/g && "
+               "weft-drop-caches && sha256sum -c --quiet /tmp/g", 120)
+
+
+@pytest.mark.faults
+@needs_disks
+def test_a_backup_that_does_not_fit(run, network):
+    """It is refused with the numbers, and nothing of it is written. Beside the store it leaves what
+    that keeps free."""
+    cluster = Cluster(run, network, Options(data_servers=1, store="folder", mds_mib=256))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    small = run.make_folder("small")
+    disks.Disk(run, small, 16)
+    checkpoint = cluster.folder / "metadata" / "checkpoint"
+    done = weft(cluster, "backup", str(small / "b"), check=False)
+    assert done.returncode == 2 and len(done.stdout.splitlines()) == 1, done.stdout
+    assert "no space: the backup needs" in done.stdout and "the metadata store" not in done.stdout
+    assert [file.name for file in small.iterdir()] == ["lost+found"]
+    assert not checkpoint.exists()
+
+    beside = cluster.folder / "b"
+    weft(cluster, "backup", str(beside))
+    shutil.rmtree(beside)
+    free = os.statvfs(cluster.folder)
+    with open(cluster.folder / "ballast", "wb") as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, free.f_bavail * free.f_frsize - 20 * MIB)
+    done = weft(cluster, "backup", str(beside), check=False)
+    assert done.returncode == 2 and "stay free for the metadata store" in done.stdout, done.stdout
+    assert not any(file.name.startswith("b.") for file in cluster.folder.iterdir())
+    assert not beside.exists() and not checkpoint.exists()
+    weft(cluster, "backup", str(run.folder / "b"))
+
+
+@pytest.mark.faults
+@needs_disks
+def test_the_store_gets_full_during_a_backup(run, network):
+    """The checkpoint goes, and its copy is no backup."""
+    cluster = Cluster(run, network, Options(data_servers=1, store="folder", mds_mib=256))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    elsewhere = run.make_folder("elsewhere")
+    disks.Disk(run, elsewhere, 64)
+    checkpoint = cluster.folder / "metadata" / "checkpoint"
+    with disks.frozen(elsewhere):  # the copy waits
+        job = begin_weft(cluster, "backup", str(elsewhere / "b"))
+        wait_until(checkpoint.exists, 30, "the checkpoint", 0.05)
+        time.sleep(2)
+        assert checkpoint.exists() and job.poll() is None
+        disks.fill(cluster.folder)
+        wait_until(lambda: not checkpoint.exists(), 30, "the checkpoint to go", 0.1)
+        assert job.poll() is None
+    said, _ = job.communicate(timeout=60)
+    assert job.returncode == 2 and "no space: the metadata store is full" in said, said
+    assert [file.name for file in elsewhere.iterdir()] == ["lost+found"]
+    refused = weft(cluster, "backup", str(elsewhere / "b"), check=False)
+    assert refused.returncode == 2 and "full" in refused.stdout, refused.stdout
+    disks.unfill(cluster.folder)
+    wait_until(lambda: weft(cluster, "backup", str(elsewhere / "b"), check=False).returncode == 0,
+               60, "a backup", 1)
+    assert "is whole" in weft(cluster, "restore", "--check", str(elsewhere / "b")).stdout
 
 
 @pytest.mark.faults

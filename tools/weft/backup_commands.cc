@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "ganesha-fsal/admin/client.h"
 #include "ganesha-fsal/backup/backup_files.h"
@@ -55,6 +56,27 @@ std::string restored_text(const mds::RestoredReport& report) {
   return out;
 }
 
+backup::BackupJob job_of(const mds::CheckpointReport& checkpoint, const std::string& configuration,
+                         const std::string& folder) {
+  return {.checkpoint = checkpoint.folder,
+          .configuration = configuration,
+          .folder = folder,
+          .about = {.system = checkpoint.system,
+                    .version = checkpoint.version,
+                    .boot_epoch = checkpoint.boot_epoch,
+                    .made_ns = checkpoint.made_ns,
+                    .key = checkpoint.key,
+                    .files = {}},
+          .store_keeps_bytes = checkpoint.store_keeps_bytes,
+          .confirm = {},
+          .space = {}};
+}
+
+// What EndBackup answers of a checkpoint that went before.
+bool says_gone(const Result<>& ended) {
+  return !ended && (ended.error() == Errc::kNoSpace || ended.error() == Errc::kStale);
+}
+
 }  // namespace
 
 int backup_command(const Settings& settings, const BackupOptions& options) {
@@ -71,16 +93,28 @@ int backup_command(const Settings& settings, const BackupOptions& options) {
   const mds::admin::Client client(settings.socket, kPatience);
   const auto checkpoint = client.ask(mds::admin::BeginBackup{});
   if (!checkpoint) return complain_of_admin(settings.socket, checkpoint.error());
-  const auto made = backup::make_backup(checkpoint->folder, configuration, options.folder,
-                                        {.system = checkpoint->system,
-                                         .version = checkpoint->version,
-                                         .boot_epoch = checkpoint->boot_epoch,
-                                         .made_ns = checkpoint->made_ns,
-                                         .key = checkpoint->key,
-                                         .files = {}});
+  std::optional<Result<>> ended;
+  const auto end = [&]() -> Result<> {
+    const auto answer = client.ask(mds::admin::EndBackup{checkpoint->id});
+    ended = answer ? Result<>() : std::unexpected(answer.error());
+    return *ended;
+  };
+  backup::BackupJob job = job_of(*checkpoint, configuration, options.folder);
+  // An older server cannot say whether it is still the same checkpoint.
+  if (!checkpoint->id.empty()) {
+    job.confirm = [&]() -> Result<> {
+      if (auto there = end(); there || says_gone(there)) return there;
+      return fail(ended->error().code,
+                  "the metadata server did not say that the checkpoint was there until it was "
+                  "copied: " +
+                      ended->error().text);
+    };
+  }
+  const auto made = backup::make_backup(job);
   // If it cannot be told, it drops the checkpoint by itself.
-  const auto ended = client.ask(mds::admin::EndBackup{});
-  if (!made) return complain(made.error().describe());
+  if (!ended) static_cast<void>(end());
+  // What is missing in a checkpoint that went is no reason.
+  if (!made) return complain((says_gone(*ended) ? ended->error() : made.error()).describe());
   std::uint64_t bytes = 0;
   for (const backup::File& file : made->files) bytes += file.bytes;
   if (settings.json) {
@@ -98,7 +132,7 @@ int backup_command(const Settings& settings, const BackupOptions& options) {
                     configuration.empty()
                         ? options.configuration + " is not there, and so not in it"
                         : configuration + " is in it; keys are not"));
-  if (!ended) print("the metadata server was not told that it is done: " + ended.error().text);
+  if (!*ended) print("the metadata server was not told that it is done: " + ended->error().text);
   return kExitGood;
 }
 

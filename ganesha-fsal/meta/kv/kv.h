@@ -83,6 +83,7 @@ struct StoreHealth {
   bool full = false;              // room() refuses
   std::uint64_t free_bytes = 0;   // of its file system
   std::uint64_t floor_bytes = 0;  // that are to stay free of it
+  std::uint64_t keeps_bytes = 0;  // of these, what the store has not set aside in a file
   bool writes_stopped = false;    // until compaction has caught up
   bool writes_slowed = false;     // so that it does
   std::uint64_t background_errors = 0;

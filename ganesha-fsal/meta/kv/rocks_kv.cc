@@ -437,6 +437,7 @@ class RocksKv final : public KvStore {
       health.full = space_->full() || path_.background->waits();
       health.free_bytes = space_->free_bytes();
       health.floor_bytes = space_->floor_bytes();
+      health.keeps_bytes = space_->keeps_bytes();
     }
     health.commits = path_.sync.commits();
     health.syncs = path_.sync.syncs();

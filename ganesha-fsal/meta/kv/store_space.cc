@@ -81,7 +81,7 @@ void StoreSpace::take() {
 
 void StoreSpace::give_up() {
   if (::unlink(file_.c_str()) != 0 && errno != ENOENT) return;
-  spdlog::warn("event=metadata_reserve_given_up bytes={}", held_);
+  spdlog::warn("event=metadata_reserve_given_up bytes={}", held_.load());
   held_ = 0;
 }
 

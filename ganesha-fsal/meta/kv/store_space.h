@@ -8,6 +8,7 @@
 // Threading: full() and the sizes from any thread, look() from one at a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,10 @@ class StoreSpace {
   [[nodiscard]] std::uint64_t free_bytes() const { return free_; }
   [[nodiscard]] std::uint64_t floor_bytes() const { return floor_; }
   [[nodiscard]] std::uint64_t reserve_bytes() const { return floor_ / 2; }
+  // Of the floor, what is not in the reserve now: so much is to be free as others see it.
+  [[nodiscard]] std::uint64_t keeps_bytes() const {
+    return floor_ - std::min(floor_, held_.load());
+  }
 
  private:
   void take();
@@ -46,8 +51,8 @@ class StoreSpace {
   const std::string file_;  // the reserve
   const std::uint64_t floor_;
   const Probe probe_;
-  std::uint64_t held_ = 0;  // bytes in the reserve
-  bool possible_ = true;    // the file system can keep some
+  bool possible_ = true;                // the file system can keep some
+  std::atomic<std::uint64_t> held_{0};  // bytes in the reserve
   std::atomic<bool> full_{false};
   std::atomic<std::uint64_t> free_{0};  // with the reserve
 };

@@ -451,8 +451,9 @@ class Namespace {
   // Whether a file of that number was made here, or may have been. Objects of others are another
   // system's, or this metadata store is older than they are.
   [[nodiscard]] Result<bool> was_made(const layout::ObjectId& object) const;
-  // Queues a stray for removal, with handles of it refused first. False: it is none any more.
-  // kInvalid: not was_made().
+  // Queues a stray for removal, with all handles of it that were sealed until now refused first;
+  // those that are sealed after a later restore are not. False: it is none any more. kInvalid: not
+  // was_made(), or the clock is wrong.
   [[nodiscard]] Result<bool> queue_stray(std::uint32_t ds_id, const layout::ObjectId& object);
 
   // --- objects of removed files ---
@@ -523,6 +524,8 @@ class Namespace {
   // kBusy, and `locks` are those that it takes: they are others.
   static Result<> rename_in(Tree& tree, const RenameNames& names, RenameLocks& locks,
                             bool replaced_held, Renamed& out);
+  // Of objects that no file is known of.
+  [[nodiscard]] Result<std::uint32_t> epoch_above_all() const;
 
   KvStore& store_;
   const NamespaceOptions options_;

@@ -137,6 +137,18 @@ Result<bool> Namespace::was_made(const layout::ObjectId& object) const {
   return object.fileid > kRootFileId && object.fileid < *next;
 }
 
+// No handle of a stray may be good any more, and nothing says which epochs its file had. They count
+// what happens less often than once a second, from 1 on, or from the stamp of a restore. So what
+// would be the stamp of a restore at this moment is above all of them, and not above those that
+// begin with a later restore, of a backup that knows the file.
+Result<std::uint32_t> Namespace::epoch_above_all() const {
+  const auto stamp = restore_stamp(options_.now_ns());
+  if (stamp && (!restore_ || *stamp > restore_->stamp)) return *stamp;
+  return fail(Errc::kInvalid, restore_ ? "the clock of this machine is wrong, or the store was "
+                                         "restored a moment ago"
+                                       : "the clock of this machine is wrong");
+}
+
 Result<bool> Namespace::queue_stray(std::uint32_t ds_id, const layout::ObjectId& object) {
   auto made = was_made(object);
   if (!made) return pass(made);
@@ -152,10 +164,11 @@ Result<bool> Namespace::queue_stray(std::uint32_t ds_id, const layout::ObjectId&
     if (!map) return pass(map);
     // An object that may come to this data server again must not be fenced against that.
     const bool named = *map && (*map)->object_generation == object.generation;
-    const std::uint32_t least_epoch = named ? (*map)->object_epoch : UINT32_MAX;
+    auto least_epoch = named ? (*map)->object_epoch : epoch_above_all();
+    if (!least_epoch) return pass(least_epoch);
     tree.transaction().put(entry, "");
     queued = true;
-    return tree.queue_removal(object.fileid, object.generation, {ds_id}, least_epoch);
+    return tree.queue_removal(object.fileid, object.generation, {ds_id}, *least_epoch);
   });
   if (!done) return pass(done);
   return queued;

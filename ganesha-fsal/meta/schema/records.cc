@@ -290,6 +290,13 @@ std::string encode(const SuperblockInfo& record) {
   return value::finish(out);
 }
 
+std::optional<std::uint32_t> restore_stamp(std::int64_t now_ns) {
+  constexpr std::int64_t kBeginning = 1'767'225'600;  // 2026-01-01, in seconds since 1970
+  const std::int64_t seconds = now_ns / 1'000'000'000 - kBeginning;
+  if (seconds <= 0 || seconds > kMaxRestoreStamp) return std::nullopt;
+  return static_cast<std::uint32_t>(seconds);
+}
+
 Result<SuperblockInfo> decode_superblock(std::string_view value) {
   xdr::Decoder in(std::as_bytes(std::span(value.data(), value.size())));
   SuperblockInfo record;

@@ -25,6 +25,9 @@ constexpr std::uint32_t kRestoredFormat = 3;  // the last that this program know
 constexpr std::uint64_t kFirstCookie = 3;
 // Parity groups use the highest bit of an object's generation.
 constexpr std::uint32_t kMaxRestoreStamp = (1U << 31) - 1;
+// The number of a restore that is made at this moment (nanoseconds since 1970): seconds since the
+// beginning of 2026. Nothing: the clock says a year that no restore is made in.
+[[nodiscard]] std::optional<std::uint32_t> restore_stamp(std::int64_t now_ns);
 constexpr std::size_t kMaxHolders = 16U * 256;  // data servers of one layout map
 
 struct InodeRecord {

@@ -187,6 +187,22 @@ TEST_CASE("the version before is understood, and answered in its own", "[admin]"
       Errc::kProtocol);
 }
 
+TEST_CASE("a backup's checkpoint has no id where one side is of the version before", "[admin]") {
+  const auto end = read_request(R"({"weft_admin":13,"request":"backup-end"})");
+  REQUIRE(end);
+  CHECK(from_json<EndBackup>(end->message, "request")->checkpoint.empty());
+  const auto begun = read_reply<CheckpointReport>(
+      R"({"weft_admin":13,"reply":{"folder":"/f","system":"s","version":"1","boot_epoch":2,)"
+      R"("made_ns":3,"key":"k"}})");
+  REQUIRE(begun);
+  CHECK(begun->folder == "/f");
+  CHECK(begun->id.empty());
+  CHECK(begun->store_keeps_bytes == 0);
+  const auto told = read_request(request_line(EndBackup{"1.2"}));
+  REQUIRE(told);
+  CHECK(from_json<EndBackup>(told->message, "request")->checkpoint == "1.2");
+}
+
 TEST_CASE("reports go over the wire unchanged", "[admin]") {
   check_round_trip(some_file());
   check_round_trip(some_system());

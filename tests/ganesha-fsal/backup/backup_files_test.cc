@@ -30,9 +30,21 @@ struct BackupTest {
     write(checkpoint + "/000012.sst", std::string(3'000'000, 's'));
     write(conf, "EXPORT {}\n");
   }
+  BackupJob job(const std::string& configuration = "") {
+    return {
+        .checkpoint = checkpoint,
+        .configuration = configuration,
+        .folder = folder,
+        .about =
+            {.system = "s", .version = "1", .boot_epoch = 7, .made_ns = 9, .key = "k", .files = {}},
+        .confirm = {},
+        .space = {}};
+  }
   Result<Manifest> make(const std::string& configuration = "") {
-    return make_backup(checkpoint, configuration, folder,
-                       {.system = "s", .version = "1", .boot_epoch = 7, .made_ns = 9, .key = "k"});
+    return make_backup(job(configuration));
+  }
+  [[nodiscard]] bool nothing_there() const {
+    return !fs::exists(folder) && !fs::exists(folder + ".weft-partial");
   }
   mds::TempFolder temp;
   std::string checkpoint = temp.path("checkpoint");
@@ -91,6 +103,67 @@ TEST_CASE_METHOD(BackupTest, "a checkpoint that somebody drops is not copied") {
   CHECK_FALSE(make());
   ::close(held);
   CHECK(make());
+}
+
+TEST_CASE_METHOD(BackupTest, "a copy is not whole before the checkpoint was there to its end") {
+  BackupJob asked = job();
+  bool there = false;
+  asked.confirm = [&]() -> Result<> {
+    CHECK(fs::exists(folder + ".weft-partial/weft-backup"));
+    CHECK_FALSE(fs::exists(folder));
+    if (there) return {};
+    return fail(Errc::kStale, "another took its place");
+  };
+  CHECK(make_backup(asked).error() == Errc::kStale);
+  CHECK(nothing_there());
+  there = true;
+  REQUIRE(make_backup(asked));
+  CHECK(check_backup(folder, *read_manifest(folder)));
+}
+
+TEST_CASE_METHOD(BackupTest, "a backup that does not fit is not begun") {
+  // CURRENT, 000012.sst and ganesha.conf, in whole blocks, and what is to stay free.
+  const std::uint64_t needed = 4096 + 3'002'368 + 4096 + kSpare;
+  Space space{.free_bytes = needed, .block_bytes = 4096};
+  const std::string above = fs::path(folder).parent_path();
+  std::string asked_of;
+  BackupJob asked = job(conf);
+  asked.store_keeps_bytes = 100U << 20;
+  asked.space = [&](const std::string& at) -> Result<Space> {
+    asked_of = at;
+    CHECK(nothing_there());
+    return space;
+  };
+  const auto refused = [&] {
+    const auto made = make_backup(asked);
+    REQUIRE_FALSE(made);
+    CHECK(made.error() == Errc::kNoSpace);
+    CHECK(nothing_there());
+    return made.error().text;
+  };
+  SECTION("elsewhere") {
+    --space.free_bytes;
+    CHECK(refused() == "the backup needs 19 MiB in " + above + ", and 18 MiB are free there");
+    ++space.free_bytes;
+    CHECK(make_backup(asked));
+    CHECK(asked_of == above);
+  }
+  SECTION("on the store's file system, of which the store keeps some") {
+    space.of_store = true;
+    space.free_bytes += asked.store_keeps_bytes - 1;
+    CHECK(refused().ends_with(
+        "118 MiB are free there, of which 100 MiB stay free for the metadata store, which is on "
+        "the same file system"));
+    ++space.free_bytes;
+    CHECK(make_backup(asked));
+  }
+  SECTION("the file system is asked, and whether it is the store's") {
+    asked.space = {};
+    asked.store_keeps_bytes = std::uint64_t{1} << 60;
+    CHECK(refused().contains("metadata store"));
+    asked.store_keeps_bytes = 0;
+    CHECK(make_backup(asked));
+  }
 }
 
 TEST_CASE_METHOD(BackupTest, "damage is noticed") {

@@ -19,6 +19,28 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 std::int64_t at(std::uint32_t stamp) { return (kBeginning + stamp) * kSecond; }
 
+const std::string kEnd(16, '\xff');  // behind all keys
+
+void copy(MemoryKv& from, MemoryKv& to) {
+  REQUIRE(to.run([&](Transaction& transaction) -> Result<> {
+    return from.latest().scan("", kEnd, SIZE_MAX, [&](auto key, auto value) {
+      transaction.put(std::string(key), std::string(value));
+      return true;
+    });
+  }));
+}
+
+// `store` is what was copied then.
+void bring_back(MemoryKv& backup, MemoryKv& store) {
+  REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
+    return store.latest().scan("", kEnd, SIZE_MAX, [&](auto key, auto) {
+      transaction.erase(std::string(key));
+      return true;
+    });
+  }));
+  copy(backup, store);
+}
+
 struct PrepareTest : NamespaceTest {
   Result<Prepared> prepare(std::uint32_t stamp = 1'000'000) {
     names.reset();
@@ -119,6 +141,56 @@ TEST_CASE_METHOD(PrepareTest, "a clock that is wrong changes nothing") {
   CHECK(prepare(100).error() == Errc::kInvalid);
   CHECK(prepare(99).error() == Errc::kInvalid);
   CHECK(names->restore()->stamp == 100);
+}
+
+TEST_CASE_METHOD(PrepareTest,
+                 "what is a stray after an older backup is written again after a newer one") {
+  const FileId h = file(kRootFileId, "h");
+  layout_of(h, {1});
+  names.reset();
+  MemoryKv older;
+  copy(store, older);
+  open();
+  const FileId f = file(kRootFileId, "f");
+  layout_of(f, {1});
+  for (int i = 0; i < 9; ++i) REQUIRE(names->bump_object_epoch(f));
+  const auto before = **names->layout(f);
+  const auto of_f = names->object_of(f, before);
+  names.reset();
+  MemoryKv newer;
+  copy(store, newer);
+
+  bring_back(older, store);
+  REQUIRE(prepare(1'000'000));
+  // A file that is removed, and whose object is written again under a handle of after the restore.
+  for (int i = 0; i < 9; ++i) REQUIRE(names->bump_object_epoch(h));
+  const auto after = **names->layout(h);
+  const auto of_h = names->object_of(h, after);
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "h"));
+  const std::uint32_t one[] = {1};
+  REQUIRE(names->finish_removals({&of_h, 1}, one));
+  for (const auto& stray : {of_f, of_h}) {
+    now_ns = at(1'000'000);  // the restore's second: handles of after it may be of the same epoch
+    CHECK(names->queue_stray(1, stray).error() == Errc::kInvalid);
+    now_ns = at(1'000'100);
+    CHECK(*names->queue_stray(1, stray));
+  }
+  const auto queued = names->pending_removals({}, 10);
+  REQUIRE(queued);
+  REQUIRE(queued->size() == 2);
+  std::uint32_t fence = 0;
+  for (const PendingRemoval& removal : *queued) {
+    // All that were sealed are refused: epochs below the fence are.
+    CHECK(removal.least_epoch > before.object_epoch);
+    CHECK(removal.least_epoch > after.object_epoch);
+    fence = std::max(fence, removal.least_epoch);
+  }
+
+  names.reset();
+  bring_back(newer, store);
+  REQUIRE(prepare(1'000'100));  // at that very moment
+  CHECK(names->object_of(f, **names->layout(f)) == of_f);
+  CHECK((*names->layout(f))->object_epoch >= fence);
 }
 
 TEST_CASE_METHOD(PrepareTest, "copies that missed writes may have missed any") {
@@ -322,26 +394,12 @@ TEST_CASE_METHOD(ServersTest, "a backup is brought back twice, and no data serve
   open_registry();
   CHECK(come(9, 0) == 1U);
   MemoryKv backup;
-  const auto copy = [](MemoryKv& from, MemoryKv& to) {
-    REQUIRE(to.run([&](Transaction& transaction) -> Result<> {
-      return from.latest().scan("", std::string(16, '\xff'), SIZE_MAX, [&](auto key, auto value) {
-        transaction.put(std::string(key), std::string(value));
-        return true;
-      });
-    }));
-  };
   copy(store, backup);
   restore(1'000'000);
   const std::uint32_t between = come(1, 0).value();
   registry.reset();
   names.reset();
-  REQUIRE(store.run([&](Transaction& transaction) -> Result<> {
-    return store.latest().scan("", std::string(16, '\xff'), SIZE_MAX, [&](auto key, auto) {
-      transaction.erase(std::string(key));
-      return true;
-    });
-  }));
-  copy(backup, store);
+  bring_back(backup, store);
   restore(1'000'060);
   CHECK(come(2, 0).value() != between);
   CHECK(come(1, between) == between);

@@ -409,6 +409,40 @@ TEST_CASE_METHOD(Restored, "restored: the other copy's data server is away") {
   CHECK(state(g) == State::kUnchecked);
 }
 
+// Otherwise a drain leaves out a copy that may have what the others lack.
+TEST_CASE_METHOD(Restored, "restored: no copy is moved before its objects were looked at") {
+  policy.copies = 2;
+  const FileId shorter = put("shorter", 3 * kUnit);
+  const FileId whole = put("whole", 3 * kUnit);
+  restore();
+  servers.push_back(std::make_unique<FakeServer>(3, port()));
+  {
+    const std::lock_guard lock(servers[2]->mutex);
+    servers[2]->space = {.capacity_bytes = 1U << 30, .free_bytes = 1U << 30, .objects = 0};
+  }
+  REQUIRE(await_that([&] {
+    return std::ranges::any_of(
+        server->cluster().registry().candidates(),
+        [](const layout::Candidate& one) { return one.ds_id == 3 && one.free_bytes > 0; });
+  }));
+  servers[1]->hold(shorter, kUnit);
+  servers[0]->disconnect();
+  REQUIRE(await_that([&] { return server->mirrors().reach(1) == Reach::kGone; }));
+  later = 200s;  // it has no lease any more
+  await_up(2);
+  await_up(3);
+  REQUIRE(server->cluster().registry().set_duty(1, Duty::kRemoving));
+  const auto first = [&](FileId file) { return (*names->layout(file))->copies[0].state; };
+  REQUIRE(await_that([&] {
+    server->repairs().mover().turn();
+    return first(whole) != layout::CopyState::kCurrent;
+  }));
+  CHECK(state(whole) == std::nullopt);
+  for (int i = 0; i < 3; ++i) server->repairs().mover().turn();
+  CHECK(first(shorter) == layout::CopyState::kCurrent);
+  CHECK(state(shorter) == State::kUnchecked);
+}
+
 TEST_CASE_METHOD(Restored, "restored: files that nobody asks for are looked at, too") {
   const FileId f = put("f", 3 * kUnit);
   const FileId g = put("g", 3 * kUnit);

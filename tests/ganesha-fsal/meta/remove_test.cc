@@ -296,6 +296,9 @@ TEST_CASE_METHOD(NamespaceTest, "what a data server has and no file needs is a s
 
   CHECK_FALSE(*names->queue_stray(1, object));
   CHECK(names->pending_removals({}, 10)->empty());
+  CHECK(names->queue_stray(1, removed).error() == Errc::kInvalid);  // it is 1970
+  CHECK(names->pending_removals({}, 10)->empty());
+  now_ns = std::int64_t{1'767'225'600 + 3'000'000} * 1'000'000'000;
   CHECK(*names->queue_stray(1, removed));
   CHECK_FALSE(*names->queue_stray(1, removed));
   // The file lives, and may come to this data server: what it has now must not be refused there.
@@ -307,7 +310,7 @@ TEST_CASE_METHOD(NamespaceTest, "what a data server has and no file needs is a s
   CHECK((*pending)[0].ds_ids == std::vector<std::uint32_t>{3});
   CHECK((*pending)[0].least_epoch == (*names->layout(f))->object_epoch);
   CHECK((*pending)[1].object == removed);
-  CHECK((*pending)[1].least_epoch == UINT32_MAX);
+  CHECK((*pending)[1].least_epoch == 3'000'000);
   check_clean();
   // Until it is gone there, the file does not move there.
   CHECK(names->begin_move(f, 1, 3).error() == Errc::kBusy);

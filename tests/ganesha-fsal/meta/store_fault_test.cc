@@ -173,6 +173,7 @@ TEST_CASE("below its floor a store has no room, takes commits, and goes on when 
   store.open();
   CHECK(store->room());
   CHECK(store.has_reserve());
+  CHECK(store->health().keeps_bytes == kFloor - kReserve);
   CHECK_FALSE(store->health().full);
 
   store.faults().set_free(kFloor - kReserve - 1);  // with the reserve: a byte too few
@@ -204,6 +205,7 @@ TEST_CASE("the reserve is given up when others have filled the file system, and 
   CHECK(store.put(1));
   std::this_thread::sleep_for(600ms);
   CHECK_FALSE(store.has_reserve());
+  CHECK(store->health().keeps_bytes == kFloor);
   store.faults().set_free(100 * kMiB);
   CHECK(comes([&] { return store.has_reserve(); }));
   CHECK(comes([&] { return store->room().has_value(); }));

@@ -15,7 +15,10 @@ namespace {
 // Data servers list what they have, two objects a page, in the order of their names.
 class AuditTest : public NamespaceTest {
  public:
-  AuditTest() : auditor(parts()) { auditor.start(); }
+  AuditTest() : auditor(parts()) {
+    now_ns = 1'790'000'000'000'000'000;
+    auditor.start();
+  }
 
   Auditor::Parts parts() {
     return {
