@@ -7,10 +7,12 @@
 //   unreported    where it may differ and the metadata server could not be told: what it lacks
 //                 though the client was answered (server-asynchronous duplication), and writes that
 //                 were refused because of that
+// Of this server's own copy, by its own id, there is only what is unreported: where its store
+// failed, and a partner has the bytes.
 //
 // In memory only. A restart forgets it, which costs nothing but work: missed regions are written to
 // a stale copy, or reported again; the write verifier is new, so clients write uncommitted data
-// once more.
+// once more. Copies may go on to differ in what was refused: nobody was told that it was written.
 //
 // Threading: any thread; a mutex is held for a moment.
 //

@@ -22,7 +22,9 @@
 //     layout. If it cannot be marked, being the last that is current, the client hears of the
 //     failure, and rule 1 holds; the metadata server is told with it that the write failed here,
 //     too. "Try again" is tried again first, for as long as a partner has to answer. Only what no
-//     store could do (failed_by_store()) is no failure of this one.
+//     store could do (failed_by_store()) is no failure of this one. While the metadata server does
+//     not answer, the client is told to try again, and the object's next COMMIT tells of the copy
+//     before it is answered.
 //  3. Writes that overlap reach every copy in one order (range_locks.h).
 //  4. A COMMIT is answered when each partner has committed, or what it may lose has been marked.
 //
@@ -139,6 +141,8 @@ class Duplicator final : public Duplication {
   Task<Result<WriteVerifier>> commit_here(layout::ObjectId object, TimePoint deadline,
                                           Flow::Self self);
   Task<Result<WriteVerifier>> failed_here(CommitOp& op, Flow::Self self);
+  // False: the client is refused.
+  Task<bool> report_behind(CommitOp& op, Flow::Self self);
   Task<Result<WriteVerifier>> report_lost(CommitOp& op, Flow::Self self);
 
   Parts parts_;

@@ -24,7 +24,12 @@ Flow Duplicator::commit_copies(layout::Handle handle, Store::Done<WriteVerifier>
       locks_.acquire(handle.object, {0, kMaxEnd}, std::move(granted));
     }));
   }
-  CommitOp op{.handle = handle, .copies = {}, .owed = {}, .here = 0, .refused = {}};
+  CommitOp op{.handle = handle,
+              .copies = {},
+              .owed = {},
+              .own = book_.owed(handle.object, handle.ds_id),
+              .here = 0,
+              .refused = {}};
   for (const std::uint32_t id : handle.partners) {
     if (id == 0) continue;
     op.copies.emplace_back(id, partners_.find(id));
@@ -87,23 +92,45 @@ Task<Result<WriteVerifier>> Duplicator::failed_here(CommitOp& op, Flow::Self sel
                               std::move(done));
   });
   if (own_copy_told(std::move(told), op.refused)) {
+    if (*op.refused == Errc::kBusy) {
+      book_.add_unreported(op.handle.object, op.handle.ds_id, {0, kMaxEnd});
+    }
     co_return std::unexpected(std::move(*op.refused));
   }
   co_return std::move(op.here);
 }
 
-// What a partner may lose, though the client will hear that it is durable.
+// The own store failed earlier, and the metadata server could not be told.
+Task<bool> Duplicator::report_behind(CommitOp& op, Flow::Self self) {
+  Result<> told = co_await call<Result<>>(self, [&](auto done) {
+    mine().reports.report_own(op.handle.object, op.handle.ds_id, op.handle.object_epoch,
+                              op.own.unreported, std::move(done));
+  });
+  if (!own_copy_told(std::move(told), op.refused)) co_return true;
+  if (*op.refused == Errc::kFenced) {
+    book_.settled(op.handle.object, op.handle.ds_id, op.own.generation);
+  }
+  co_return false;
+}
+
+// What a copy lacks or may lose, though the client will hear that it is durable. If the copy here
+// is behind, and cannot be left out, it is as with a write: the partners have too much.
 Task<Result<WriteVerifier>> Duplicator::report_lost(CommitOp& op, Flow::Self self) {
+  const bool behind = !op.own.unreported.empty();
+  if (behind && !co_await report_behind(op, self)) {
+    co_return std::unexpected(std::move(*op.refused));
+  }
   Callbacks reports(self);
   for (std::size_t i = 0; i < op.copies.size(); ++i) {
     const std::uint32_t id = op.copies[i].ds_id;
     ExtentSet lost = op.owed[i].unreported;
+    lost.add(op.own.unreported);
     if (!op.copies[i].good) lost.add(op.owed[i].uncommitted);
     if (lost.empty()) {
       book_.settled(op.handle.object, id, op.owed[i].generation);
       continue;
     }
-    mine().reports.report(op.handle.object, id, {op.handle.object_epoch, false}, lost,
+    mine().reports.report(op.handle.object, id, {op.handle.object_epoch, behind}, lost,
                           reports.make([this, &op, i, id](Result<> reported) {
                             if (reported) {
                               book_.settled(op.handle.object, id, op.owed[i].generation);
@@ -114,6 +141,7 @@ Task<Result<WriteVerifier>> Duplicator::report_lost(CommitOp& op, Flow::Self sel
   }
   co_await reports;
   if (op.refused) co_return std::unexpected(std::move(*op.refused));
+  if (behind) book_.settled(op.handle.object, op.handle.ds_id, op.own.generation);
   co_return combine(*op.here, verifiers_of(op.copies));
 }
 

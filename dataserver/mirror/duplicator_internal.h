@@ -56,6 +56,7 @@ struct Duplicator::CommitOp {
   layout::Handle handle;
   std::vector<CopyPart> copies;
   std::vector<CopyBook::Owed> owed;  // for each of the copies
+  CopyBook::Owed own;                // of the copy here
   Result<WriteVerifier> here;
   std::optional<Error> refused;
 };

@@ -203,16 +203,24 @@ Task<bool> Duplicator::report_partners(WriteOp& op, Flow::Self self) {
 // The partners first: once the own copy is left out nobody listens to this server.
 Task<bool> Duplicator::report_missed(WriteOp& op, Flow::Self self) {
   const bool reported = co_await report_partners(op, self);
-  if (!op.gives_way || !reported) co_return reported;
-  ExtentSet extents;
-  extents.add(op.range);
-  Result<> told = co_await call<Result<>>(self, [&](auto done) {
-    mine().reports.report_own(op.handle.object, op.handle.ds_id, op.handle.object_epoch, extents,
-                              std::move(done));
-  });
-  if (own_copy_told(std::move(told), op.refused)) co_return false;
-  op.gives_way = false;
-  co_return co_await report_partners(op, self);
+  if (!op.gives_way) co_return reported;
+  if (reported) {
+    ExtentSet extents;
+    extents.add(op.range);
+    Result<> told = co_await call<Result<>>(self, [&](auto done) {
+      mine().reports.report_own(op.handle.object, op.handle.ds_id, op.handle.object_epoch, extents,
+                                std::move(done));
+    });
+    if (!own_copy_told(std::move(told), op.refused)) {
+      op.gives_way = false;
+      co_return co_await report_partners(op, self);
+    }
+  }
+  // As of a partner: who is refused may give up, and COMMIT is told all the same.
+  if (*op.refused == Errc::kBusy) {
+    book_.add_unreported(op.handle.object, op.handle.ds_id, op.range);
+  }
+  co_return false;
 }
 
 void Duplicator::finish(WriteOp& op) {

@@ -50,6 +50,12 @@ bool Mirrors::leads_there(FileId file, Place place) const {
   return parts_.journal.inherited(file);  // by whom it was led nobody knows
 }
 
+bool Mirrors::brings_on(FileId file, const layout::LayoutMap& map, Place place) const {
+  return leads_there(file, place) || layout::written_by_clients(map) ||
+         parts_.late(parts_.names.object_of(file, map),
+                     map.copies[place.copy].ds_ids[place.stripe]);
+}
+
 bool Mirrors::other_is_here(const layout::LayoutMap& map, Place place) const {
   for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
     const layout::Copy& other = map.copies[copy];
@@ -169,7 +175,7 @@ Result<Mirrors::Step> Mirrors::leave_out(FileId file, const layout::LayoutMap& m
     const Loss loss{.place = there,
                     .ds_id = ds_id,
                     .moved = moved,
-                    .led = leads_there(file, there) || layout::written_by_clients(map),
+                    .led = brings_on(file, map, there),
                     .written = layout::written_by_clients(map),
                     .dirty = {kWhole},
                     .reporter = {},
@@ -349,7 +355,7 @@ Result<Mirrors::Step> Mirrors::try_change(FileId file, DirtyExtent changed,
         const Reach reach = parts_.reach(ds_id);
         if (reach == Reach::kHere) continue;
         if (reach == Reach::kWait) return Step{"a data server was lost a moment ago"};
-        if (leads_there(file, place) || layout::written_by_clients(*map)) {
+        if (brings_on(file, *map, place)) {
           auto left = leave_out(file, *map, place, Cause::kGone);
           if (!is_done(left)) return left;
           marked.push_back(ds_id);

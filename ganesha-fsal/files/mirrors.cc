@@ -12,7 +12,14 @@
 namespace weft::mds {
 namespace {
 
+constexpr std::uint64_t kNoDoubt = UINT64_MAX;  // ObjectsLook::doubt of a file that is in none
+
 bool has_copies(const layout::LayoutMap& map) { return map.copies.size() > 1; }
+
+bool has_no_bytes(const Namespace& names, FileId file) {
+  const auto attributes = names.getattr(file);
+  return attributes && attributes->size == 0;
+}
 
 bool current(const layout::LayoutMap& map, std::size_t copy, std::size_t stripe) {
   return map.copies[copy].state_of(stripe) == layout::CopyState::kCurrent;
@@ -250,6 +257,7 @@ Result<Mirrors::Step> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
       choose(file, map, all_current(map, before) ? before : std::span<const std::uint8_t>{});
   if (!chosen && one_was_lost(map)) return Step{"a data server was lost a moment ago"};
   if (!chosen) return pass(chosen);
+  if (auto late = lead_late(file, map, chosen->copies); !is_done(late)) return late;
   const FileTable::Changing record(parts_.files, file);
   MirrorState& state = record->mirrors;
   // Whoever came meanwhile may have taken, and handed out, the leaders there are.
@@ -265,6 +273,27 @@ Result<Mirrors::Step> Mirrors::lead(FileId file, const layout::LayoutMap& map) {
   // himself.
   if (state.leads != chosen->copies) ++record->progress;
   state.leads = std::move(chosen->copies);
+  return Step{};
+}
+
+Result<Mirrors::Step> Mirrors::lead_late(FileId file, const layout::LayoutMap& map,
+                                         std::vector<std::uint8_t>& leads) {
+  const layout::ObjectId object = parts_.names.object_of(file, map);
+  for (std::size_t stripe = 0; stripe < leads.size(); ++stripe) {
+    std::optional<std::uint8_t> at;
+    for (std::size_t copy = 0; copy < map.copies.size(); ++copy) {
+      const std::uint32_t ds_id = map.copies[copy].ds_ids[stripe];
+      if (!current(map, copy, stripe) || !parts_.late(object, ds_id)) continue;
+      const Reach reach = parts_.reach(ds_id);
+      if (reach == Reach::kGone) {
+        auto left = leave_out(file, map, {copy, stripe}, Cause::kGone);
+        return is_done(left) ? Step{"a copy is being left out"} : std::move(left);
+      }
+      if (reach == Reach::kWait || at) return Step{"what was given up may be carried out yet"};
+      at = static_cast<std::uint8_t>(copy);
+    }
+    if (at) leads[stripe] = *at;
+  }
   return Step{};
 }
 
@@ -339,18 +368,32 @@ Result<Mirrors::Step> Mirrors::fence_inherited(FileId file, const layout::Layout
 Result<Mirrors::Step> Mirrors::leave_out_lost(FileId file, const layout::LayoutMap& map) {
   using Is = ObjectsLook::Is;
   constexpr Step kAsking{"it is being asked whether all copies have the object"};
+  if (!parts_.without) return Step{};
   const auto unsettled = parts_.journal.unsettled(file);
-  if (!unsettled || !parts_.without) return Step{};
+  const std::uint64_t doubt = unsettled ? unsettled->doubted : kNoDoubt;
   std::vector<std::uint32_t> without;
+  const auto knows = [&](const ObjectsLook& look) {
+    return look.is == Is::kDone && (!unsettled || look.doubt == doubt);
+  };
+  // Whoever writes has been here before, and a look is kept as long as anybody may write: what some
+  // have and others will have in a moment is never taken for lost.
+  bool first = false;
+  {
+    const FileTable::Looking record(parts_.files, file);
+    const ObjectsLook& look = record->mirrors.look;
+    if (record->layouts.written() || (knows(look) && look.without.empty())) return Step{};
+    first = look.is == Is::kNone && !unsettled && record->size.doubt == 0;
+  }
+  const bool none = first && has_no_bytes(parts_.names, file);
   {
     const FileTable::Changing record(parts_.files, file);
     if (record->layouts.written()) return Step{};
     ObjectsLook& look = record->mirrors.look;
     if (look.is == Is::kUnderWay) return kAsking;
-    const bool known = look.is == Is::kDone && look.doubt == unsettled->doubted;
+    const bool known = knows(look);
     if (known) without = std::exchange(look.without, {});
-    if (!known) look = {.is = Is::kUnderWay, .doubt = unsettled->doubted};
-    if (known && without.empty()) return Step{};
+    if (!known) look = {.is = none ? Is::kDone : Is::kUnderWay, .doubt = doubt};
+    if ((known || none) && without.empty()) return Step{};
   }
   for (const std::uint32_t ds_id : without) {
     const auto out = no_object(file, ds_id);

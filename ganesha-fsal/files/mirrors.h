@@ -44,8 +44,14 @@
 //
 // Lost objects. A copy that has lost its object is found by that when copies are compared, and left
 // out (repairer.h). The first write makes the object anew, with nothing else in it. So who begins
-// to write a file whose copies are to be compared, while nobody else may, has them asked for their
-// objects first.
+// to write a file that has bytes, or whose copies are to be compared, while nobody else may, has
+// them asked for their objects first. What is lost while somebody may write, by a layout that is
+// out, is not found so.
+//
+// Late writes. What this server has sent and given up may be carried out yet by the data server
+// that it was sent to (Parts::late), which brings a write to the other copies. What is written next
+// goes through that one, where it waits for the late one, or without it: it is left out as a leader
+// is.
 //
 // How reads are shared among copies is in read_shares.h.
 //
@@ -104,6 +110,9 @@ class Mirrors final : public MissedCopies {
     std::function<void(const layout::LayoutMap& map, const layout::ObjectId& object,
                        std::function<void(std::vector<std::uint32_t>)> done)>
         without = nullptr;
+    // A change that was given up may be carried out there yet. ProxyIo::unsettled()
+    std::function<bool(const layout::ObjectId& object, std::uint32_t ds_id)> late =
+        [](const layout::ObjectId&, std::uint32_t) { return false; };
     // No layout that an earlier run of this server handed out can be in use.
     std::function<bool()> grants_known;
     // So long after a server is left out it may still turn out to be dead; a third of it if it is
@@ -227,7 +236,9 @@ class Mirrors final : public MissedCopies {
 
   // A client that writes the copies itself (flex_grant.h) says that the data server missed a write.
   // Its copy is marked, if another current one is here, and conditions b and c are begun with;
-  // does not wait for them: begin_write() does. kLayoutTryLater: as of exclude().
+  // does not wait for them: begin_write() does. One that is being repaired from end to end is
+  // repaired on: whoever says so again and again keeps none from becoming current. kLayoutTryLater:
+  // as of exclude().
   [[nodiscard]] Result<> missed_by_client(FileId file, std::uint32_t ds_id);
 
   // The data server's store is an older state of itself, and it serves nobody: nothing says what of
@@ -300,6 +311,9 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<Step> try_look(FileId file, View& view) const;
   [[nodiscard]] Result<Step> check_here(FileId file, const View& view);
   [[nodiscard]] Result<Step> lead(FileId file, const layout::LayoutMap& map);
+  // Who leads instead of those that were chosen, since a change may come late there.
+  [[nodiscard]] Result<Step> lead_late(FileId file, const layout::LayoutMap& map,
+                                       std::vector<std::uint8_t>& leads);
   [[nodiscard]] Result<Step> call_reads_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<Step> call_writers_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<Step> fence_inherited(FileId file, const layout::LayoutMap& map);
@@ -342,6 +356,8 @@ class Mirrors final : public MissedCopies {
                                        Cause cause,
                                        Namespace::Durable durable = Namespace::Durable::kOnReturn);
   [[nodiscard]] bool leads_there(FileId file, Place place) const;
+  // What is written there now, or comes there late, others get after that.
+  [[nodiscard]] bool brings_on(FileId file, const layout::LayoutMap& map, Place place) const;
   [[nodiscard]] bool other_is_here(const layout::LayoutMap& map, Place place) const;
   // Conditions b and c of a copy that is not current, once condition a is durable.
   [[nodiscard]] Result<Step> advance(FileId file, const layout::LayoutMap& map, Place place);

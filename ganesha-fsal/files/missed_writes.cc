@@ -30,6 +30,15 @@ bool of_the_disk(const Error& error) {
          error == Errc::kCorrupt || error == Errc::kReadOnly;
 }
 
+// Whether all of the file is dirty at the data server.
+Result<bool> misses_all(const Namespace& names, FileId file, std::uint32_t ds_id) {
+  const StaleObject before{.id = file - 1, .copy = UINT32_MAX};
+  auto first = names.stale_objects(ds_id, before, 1);
+  if (!first) return pass(first);
+  return !first->empty() && first->front().id == file &&
+         first->front().dirty == std::vector{kWhole};
+}
+
 bool made_elsewhere(const layout::LayoutMap& map, std::size_t stripe, const Failures& failures) {
   return std::ranges::any_of(map.copies, [&](const layout::Copy& copy) {
     return copy.state_of(stripe) == CopyState::kCurrent &&
@@ -59,7 +68,16 @@ Result<> Mirrors::missed_all(FileId file, std::uint32_t ds_id, Cause cause) {
   if (map->copies.size() == 1) {
     return fail(Errc::kLayoutTryLater, fmt::format("data server {} has the only copy", ds_id));
   }
-  if (map->copies[place->copy].state_of(place->stripe) == CopyState::kCurrent) {
+  const CopyState state = map->copies[place->copy].state_of(place->stripe);
+  // Who has a layout of since the copy began to be repaired does not write it himself
+  // (flex_grant.h). Who has an earlier one is refused, at the source first: what he wrote there is
+  // in what the repair makes equal.
+  if (cause == Cause::kNoAnswer && state == CopyState::kResyncing) {
+    auto all = misses_all(parts_.names, file, ds_id);
+    if (!all) return pass(all);
+    if (*all) return {};
+  }
+  if (state == CopyState::kCurrent) {
     if (auto left = answer(leave_out(file, *map, *place, cause)); !left) return left;
   } else {
     // What is known of what it lacks may be less than this.

@@ -222,7 +222,7 @@ void MetadataServer::make_removals() {
 
 void MetadataServer::make_layouts() {
   placement_ = std::make_unique<layout::Placement>(names_->superblock().boot_epoch);
-  fencer_ = std::make_unique<DsFencer>(*names_, *cluster_);
+  fencer_ = std::make_unique<DsFencer>(*names_, *cluster_, files_);
   LayoutLimits limits;
   const bool told = options_.recall_timeout.count() != 0;
   limits.recall_timeout = told ? options_.recall_timeout : environment_.lease;
@@ -280,6 +280,8 @@ Mirrors::Parts MetadataServer::mirror_parts() {
                      std::function<void(std::vector<std::uint32_t>)> done) {
                 cluster_->objects().without(map, object, std::move(done));
               },
+          .late = [this](const layout::ObjectId& object,
+                         std::uint32_t ds_id) { return proxy_->unsettled(object, ds_id); },
           // Grace begins when the last store is open, which may be later than this one was.
           .grants_known =
               [this] {

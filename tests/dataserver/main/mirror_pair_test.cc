@@ -1,11 +1,13 @@
 // Two whole data servers that mirror each other over TCP, and a metadata server's end of the
 // control protocol.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <condition_variable>
 #include <map>
 
 #include "rpc/control/server.h"
 #include "tests/dataserver/main/server_rig.h"
+#include "tests/rpc/log_lines.h"
 
 namespace weft::ds {
 namespace {
@@ -23,9 +25,9 @@ using test::ServerRig;
 class PairMds final : public control::ServerEvents {
  public:
   explicit PairMds(const rpc::peer::ClusterKey& key)
-      : server_({.listen = layout::make_address("127.0.0.1", 0).value(),
-                 .keys = std::make_shared<rpc::peer::Keyring>(key)},
-                *this, requests()) {
+      : keys(std::make_shared<rpc::peer::Keyring>(key)),
+        server_({.listen = layout::make_address("127.0.0.1", 0).value(), .keys = keys}, *this,
+                requests()) {
     if (!server_.start()) throw std::runtime_error("control server does not start");
   }
   ~PairMds() override { server_.stop(); }
@@ -96,6 +98,7 @@ class PairMds final : public control::ServerEvents {
     return missed_;
   }
 
+  const std::shared_ptr<rpc::peer::Keyring> keys;
   std::map<std::uint32_t, control::Heartbeat> heartbeats;  // protected by mutex_: in wait()
   std::atomic<int> reports{0};
 
@@ -294,6 +297,76 @@ TEST_CASE("a server that was away gets what it missed from its partner") {
   // The old epoch's writes do not reach the copy any more.
   CHECK(client.write(handle, 0, "late") == Status::NFS4ERR_ACCESS);
   CHECK(other.read(pair.handle(Duplication::kNone, 2, 2), 0, 4).text == before.substr(0, 4));
+}
+
+// By four clients, in sessions with the partner that began with the old key.
+void change_key_while_written(Pair& pair) {
+  const rpc::peer::ClusterKey old = pair.first_rig.key;
+  const rpc::peer::ClusterKey fresh = rpc::peer::random_cluster_key();
+  const auto tick = [&] {
+    REQUIRE(pair.first->tick());
+    REQUIRE(pair.second->tick());
+  };
+  const auto use = [&](const rpc::peer::ClusterKeys& keys) {
+    for (const ServerRig* rig : {&pair.first_rig, &pair.second_rig}) {
+      REQUIRE(rpc::peer::replace_cluster_keys(rig->config.key_file, keys));
+    }
+    pair.mds.keys->use(keys);
+    tick();
+  };
+  constexpr std::uint32_t kPart = 1 << 20;
+  constexpr int kWrites = 150;
+  std::vector<std::unique_ptr<DsClient>> clients;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<DsClient>(pair.first->ports().at(0), std::to_string(i)));
+    REQUIRE(clients.back()->write(pair.handle(Duplication::kServerSync), i * kPart, "old") ==
+            Status::NFS4_OK);
+  }
+  use({old, fresh});
+  use({fresh, old});
+  pair.first_rig.key = fresh;  // of handles
+  std::atomic<int> good{0};
+  std::atomic<int> ended{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i < clients.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto handle = pair.handle(Duplication::kServerSync);
+      for (int n = 0; n < kWrites; ++n) {
+        const auto bytes = pattern(40'000, n);
+        const std::uint64_t at = i * kPart + static_cast<std::uint64_t>(n) * 5000;
+        if (clients[i]->write(handle, at, bytes) == Status::NFS4_OK) ++good;
+      }
+      ++ended;
+    });
+  }
+  while (good < kWrites && ended == 0) std::this_thread::sleep_for(1ms);
+  use({fresh});
+  while (ended < 4) {
+    tick();
+    std::this_thread::sleep_for(10ms);
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(good == 4 * kWrites);
+  CHECK(pair.mds.missed().empty());
+  DsClient other(pair.second->ports().at(0));
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    CHECK(clients[i]->read(pair.handle(Duplication::kNone), i * kPart, kPart).text ==
+          other.read(pair.handle(Duplication::kNone, 2), i * kPart, kPart).text);
+  }
+}
+
+TEST_CASE("a partner whose sessions end with the old key misses nothing, and is not away") {
+  rpc::test::LogLines log;
+  {
+    Pair pair;
+    change_key_while_written(pair);
+  }
+  const auto lines = log.take();
+  const auto has = [&lines](std::string_view event) {
+    return std::ranges::any_of(lines, [&](const auto& line) { return line.contains(event); });
+  };
+  CHECK(has("event=server_sessions_end"));
+  CHECK_FALSE(has("event=partner_away"));
 }
 
 // Several connections, so several I/O threads, at the same bytes at once.

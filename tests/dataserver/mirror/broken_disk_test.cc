@@ -140,6 +140,44 @@ TEST_CASE("a COMMIT that fails here and not there ends the own copy's turn") {
   }
 }
 
+// Whose write is refused may never make it again; and the disk may be well the next moment.
+TEST_CASE("what the own copy alone has missed, and nobody could be told, COMMIT tells first") {
+  MirrorRig rig;
+  auto& first = rig.servers.at(kFirst);
+  REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);
+  rig.authority.error = Errc::kUnreachable;
+  CopyMissed own = kOwnMissed;
+  const bool by_write = GENERATE(true, false);
+  if (by_write) {
+    first.disk.error = EIO;
+    CHECK(rig.write(rig.handle(), 0, "there").status == Status::NFS4ERR_DELAY);
+    CHECK(rig.bytes(kFirst) == "both");
+    CHECK(rig.bytes(kSecond) == "there");
+  } else {
+    first.disk.at_sync = EIO;
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4ERR_DELAY);
+    own.extents = {{0, kMaxEnd}};
+  }
+  first.disk.error = first.disk.at_sync = 0;
+  rig.authority.asked.clear();
+  SECTION("which is refused, while the metadata server is silent, too") {
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4ERR_DELAY);
+  }
+  SECTION("which is refused, when the copy is left out, and told once") {
+    rig.authority.error.reset();
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4ERR_ACCESS);
+    CHECK(rig.authority.asked == std::vector{own});
+    CHECK(rig.commit(rig.handle()).status == Status::NFS4_OK);
+    CHECK(rig.authority.asked.size() == 1);
+  }
+  SECTION("or else it is the partner's that has too much") {
+    rig.authority.error = Errc::kNotFound;
+    CHECK(rig.commit(rig.handle()).status != Status::NFS4_OK);
+    const CopyMissed both{kMirrored, kSecond, 1, own.extents, true};
+    CHECK(rig.authority.asked == std::vector{own, both});
+  }
+}
+
 TEST_CASE("a copy that cannot be read is told of, and the reader goes elsewhere") {
   MirrorRig rig;
   REQUIRE(rig.write(rig.handle(), 0, "both").status == Status::NFS4_OK);

@@ -202,8 +202,8 @@ struct MirrorRig {
     s.door = std::make_unique<Trapdoor>(*s.handler);
     rpc::SessionServerOptions session;
     session.server_major_id = "server" + std::to_string(id);
-    session.is_server = [this](const rpc::nfs4::ExchangeIdArgs& args) {
-      return rpc::is_server(*keys, args);
+    session.server_key = [this](const rpc::nfs4::ExchangeIdArgs& args) {
+      return rpc::server_key(*keys, args);
     };
     s.sessions =
         std::make_unique<rpc::SessionServer>(session, *s.door, system_clock(), system_random());

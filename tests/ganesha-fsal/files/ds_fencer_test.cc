@@ -58,11 +58,42 @@ struct Fixture {
     config.registry.now = [] { return system_clock().now(); };
     config.registry.cluster = names->superblock().cluster_uuid;
     cluster = Cluster::start(config, store, sizes).value();
-    fencer.emplace(*names, *cluster);
+    fencer.emplace(*names, *cluster, files);
     auto made = names->create(kSuperuser, kRootFileId, "f", {.mode = 0644});
     REQUIRE(made);
     file = made->attributes.id;
     REQUIRE(names->ensure_layout(file, NamespaceTest::striped({1})));
+  }
+  // Data servers 1 and 2, and a file with a copy at each, the second of which leads.
+  FileId file_with_copies() {
+    for (std::uint8_t id = 1; id <= 2; ++id) {
+      servers.push_back(std::make_unique<FakeServer>(id, cluster->address().port));
+      REQUIRE(await_that([&] { return cluster->registry().reach(id) == Reach::kHere; }));
+    }
+    const auto made = names->create(kSuperuser, kRootFileId, "copies", {.mode = 0644});
+    REQUIRE(made);
+    const FileId id = made->attributes.id;
+    REQUIRE(names->ensure_layout(id, [](const InodeAttributes&) -> Result<layout::LayoutMap> {
+      layout::LayoutMap map;
+      map.stripe_unit = 1 << 20;
+      map.copies = {{layout::CopyState::kCurrent, 0, {1}, {}},
+                    {layout::CopyState::kCurrent, 0, {2}, {}}};
+      return map;
+    }));
+    FileTable::Changing(files, id)->mirrors.leads = {1};
+    return id;
+  }
+  static bool await_that(const std::function<bool()>& holds) {
+    const auto until = std::chrono::steady_clock::now() + kLong;
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+  bool fenced(std::uint32_t ds_id) {
+    const std::lock_guard lock(servers[ds_id - 1]->mutex);
+    return servers[ds_id - 1]->client_epochs.contains(7);
   }
 
   HeldStore store;
@@ -73,6 +104,7 @@ struct Fixture {
   std::unique_ptr<Cluster> cluster;
   std::optional<DsFencer> fencer;
   FileId file = 0;
+  std::vector<std::unique_ptr<FakeServer>> servers;
 };
 
 }  // namespace
@@ -91,6 +123,32 @@ TEST_CASE_METHOD(Fixture, "while one client is fenced, others get their handles"
   CHECK(other.get() == 1);
   CHECK(same.get() == 2);  // never one that the fence refuses
   fenced.get();
+}
+
+// What it brings to the others meanwhile they would refuse, and be marked for it.
+TEST_CASE_METHOD(Fixture, "who leads is fenced before the other copies are") {
+  const FileId copies = file_with_copies();
+  REQUIRE(fencer->epoch_for(7));
+  FakeServer& leader = *servers[1];
+  {
+    const std::lock_guard lock(leader.mutex);
+    leader.hold_fences = true;
+  }
+  std::promise<Result<>> told;
+  fencer->fence(copies, 7, [&](Result<> outcome) { told.set_value(std::move(outcome)); });
+  REQUIRE(await_that([&] { return leader.holds_fences(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK_FALSE(fenced(1));
+  SECTION("it has ended what it was bringing to them") {
+    leader.let_fences_go();
+    CHECK(told.get_future().get());
+    CHECK(fenced(2));
+  }
+  SECTION("or is lost") {
+    leader.disconnect();
+    CHECK(told.get_future().get().error() == Errc::kUnreachable);
+  }
+  CHECK(fenced(1));
 }
 
 }  // namespace weft::mds

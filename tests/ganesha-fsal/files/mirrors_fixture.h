@@ -29,7 +29,7 @@ struct Recalls : Recaller {
     calls.push_back({file, client, only});
     meanwhile();
   }
-  void recall_unused(ClientId, std::function<void(bool)>) override {}
+  void recall_unused(ClientId, std::function<void(bool)> done) override { done(true); }
 };
 
 struct NoFencer : Fencer {
@@ -86,6 +86,7 @@ struct MirrorsTest : NamespaceTest {
               if (fence_at_once) fences.back().done({});
               if (const auto hook = std::exchange(fencing, nullptr)) hook();
             },
+        .late = [this](const layout::ObjectId&, std::uint32_t id) { return given_up.contains(id); },
         .grants_known = [this] { return grants_known; },
         .doubt = doubt,
         .patience = 0ms,
@@ -181,14 +182,25 @@ struct MirrorsTest : NamespaceTest {
   bool fence_at_once = false;
   bool asks_for_objects = false;  // set before start()
   std::vector<std::function<void(std::vector<std::uint32_t>)>> looks;
-  std::set<std::uint32_t> late;    // they are not, there
-  std::function<void()> fencing;   // called once, when something is
-  std::function<void()> choosing;  // called once, when leaders are chosen
+  std::set<std::uint32_t> late;      // they are not, there
+  std::set<std::uint32_t> given_up;  // what was sent there may be carried out yet
+  std::function<void()> fencing;     // called once, when something is
+  std::function<void()> choosing;    // called once, when leaders are chosen
   bool grants_known = true;
   FileTable files{system_clock()};
   Recalls recalls;
   NoFencer fencer;
-  LayoutService layouts{files, recalls, fencer, {}, [] { return Clock::now(); }, [](FileId) {}};
+  std::set<ClientId> closed;  // clients that only keep their layouts, if they may
+  LayoutService layouts{files,
+                        recalls,
+                        fencer,
+                        {},
+                        [] { return Clock::now(); },
+                        [](FileId) {},
+                        [](FileId) {},
+                        {.limits = {.per_client = 8}, .in_use = [this](FileId, ClientId client) {
+                           return !closed.contains(client);
+                         }}};
   std::unique_ptr<WriterJournal> journal;
   std::unique_ptr<Mirrors> mirrors;
 };

@@ -96,6 +96,33 @@ TEST_CASE_METHOD(FlexFixture, "a client says that a copy missed what it wrote") 
   check_clean();
 }
 
+TEST_CASE_METHOD(FlexFixture,
+                 "who says again and again that a copy misses writes stops no repair") {
+  fence_at_once = true;
+  grant_flex(5);
+  REQUIRE(mirrors->missed_by_client(f, 3));
+  const auto stale = names->stale_objects(3, {}, 1)->front();
+  auto begun = names->begin_resync(stale);
+  REQUIRE((begun && *begun));
+  SECTION("that makes all of it equal") {
+    const std::uint32_t before = epoch();
+    REQUIRE(mirrors->missed_by_client(f, 3));
+    CHECK(state_of(3) == CopyState::kResyncing);
+    CHECK(epoch() == before);
+  }
+  SECTION("but one of a part begins anew, with all") {
+    REQUIRE(names->shrink_stale((*begun)->object, {{0, 4096}}).value());
+    REQUIRE(mirrors->missed_by_client(f, 3));
+    CHECK(state_of(3) == CopyState::kStale);
+    CHECK(dirty(3) == kWhole);
+    begun = names->begin_resync(stale);
+    REQUIRE((begun && *begun));
+    REQUIRE(mirrors->missed_by_client(f, 3));
+  }
+  CHECK(names->clear_stale((*begun)->object).value());
+  CHECK(state_of(3) == CopyState::kCurrent);
+}
+
 TEST_CASE_METHOD(FlexFixture, "clients that write copies are not asked when a server crashed") {
   doubt = 3h;
   start();

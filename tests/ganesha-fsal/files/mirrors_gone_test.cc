@@ -1,5 +1,6 @@
 // What happens to layouts and copies when a data server goes, and after a restart.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/ganesha-fsal/files/mirrors_fixture.h"
 
@@ -191,7 +192,7 @@ TEST_CASE_METHOD(MirrorsTest, "a copy that lost its object is left out before an
   fence_at_once = true;
   start();
   REQUIRE(begin());
-  CHECK(looks.empty());  // nothing is in doubt
+  CHECK(looks.empty());  // nothing is in doubt, and there is nothing to lose
   journal->doubt(f);
   CHECK(begin().error() == Errc::kBusy);
   CHECK(begin().error() == Errc::kBusy);
@@ -215,6 +216,88 @@ TEST_CASE_METHOD(MirrorsTest, "a copy that lost its object is left out before an
     CHECK(begin().error() == Errc::kBusy);
     CHECK(looks.size() == 2);
   }
+}
+
+TEST_CASE_METHOD(MirrorsTest, "a file that has bytes is looked at before it is written again") {
+  asks_for_objects = true;
+  fence_at_once = true;
+  start();
+  REQUIRE(names->grow_size({.id = f, .end = 100}));
+  CHECK(begin().error() == Errc::kBusy);
+  CHECK(begin().error() == Errc::kBusy);
+  REQUIRE(looks.size() == 1);
+  SECTION("once, as long as somebody writes it") {
+    looks[0]({});
+    {
+      const auto target = begin();
+      REQUIRE(target);
+      mirrors->tick();
+      CHECK(begin());
+      CHECK(looks.size() == 1);
+    }
+    mirrors->tick();
+    CHECK(begin().error() == Errc::kBusy);
+    CHECK(looks.size() == 2);
+  }
+  SECTION("and a copy that has lost its object is left out") {
+    looks[0]({3});
+    for (int i = 0; i < 3 && !begin(); ++i) continue;
+    CHECK(begin()->leads == Leads{0, 0});
+    CHECK(state_of(3) == CopyState::kStale);
+    CHECK(dirty(3) == kWhole);
+    CHECK(looks.size() == 1);
+  }
+}
+
+// The first writer has not told how far he has come, and not all copies have what he writes yet.
+TEST_CASE_METHOD(MirrorsTest, "a file that had no bytes is not looked at while it gets some") {
+  asks_for_objects = true;
+  start();
+  const auto first = begin();
+  REQUIRE(first);
+  REQUIRE(names->grow_size({.id = f, .end = 100}));
+  CHECK(begin());
+  CHECK(looks.empty());
+}
+
+TEST_CASE_METHOD(MirrorsTest, "what is written next waits where something may come late") {
+  REQUIRE(begin());
+  mirrors->tick();  // who led is forgotten
+  given_up = {1};
+  loads[1] = busy();
+  SECTION("it goes the way that went") {
+    CHECK(begin()->leads == Leads{0, 0});
+    given_up.clear();
+    CHECK(begin()->leads == Leads{1, 0});
+  }
+  SECTION("which may be back in a moment") {
+    reach[1] = Reach::kWait;
+    CHECK(begin().error() == Errc::kBusy);
+    CHECK(state_of(1) == CopyState::kCurrent);
+  }
+  SECTION("there are two of them") {
+    given_up.insert(3);
+    CHECK(begin().error() == Errc::kBusy);
+    CHECK(state_of(1) == CopyState::kCurrent);
+    CHECK(state_of(3) == CopyState::kCurrent);
+  }
+  SECTION("or without it, when what it brings to the others is refused") {
+    reach[1] = Reach::kGone;
+    if (GENERATE(true, false)) {
+      CHECK(begin().error() == Errc::kBusy);
+    } else {
+      CHECK(mirrors->prepare_change(f, {0, 5}).error() == Errc::kBusy);
+    }
+    CHECK(state_of(1) == CopyState::kStale);
+    CHECK(dirty(1) == kWhole);
+    CHECK(begin().error() == Errc::kBusy);
+    REQUIRE_FALSE(fences.empty());
+    CHECK(fences[0].ds_ids == std::vector<std::uint32_t>{3});
+    CHECK(fences[0].fence.epoch == epoch());
+    fences[0].done({});
+    CHECK(begin()->leads == Leads{1, 0});
+  }
+  check_clean();
 }
 
 TEST_CASE_METHOD(MirrorsTest, "while others may write it is too late to look for lost objects") {

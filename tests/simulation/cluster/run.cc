@@ -69,6 +69,7 @@ class Cluster final : Clients {
   void check_strays();
   void check_lost_object();
   void doubt(const SharedFile& file);
+  void await_unused(const SharedFile& file);
   void leave_out_whole(const SharedFile& file, std::uint32_t ds_id);
   void await_here(std::uint32_t ds_id);
   void await_settled(mds::FileId file);
@@ -483,9 +484,26 @@ void Cluster::doubt(const SharedFile& file) {
   mds_.start();
 }
 
+// Nobody may write the file, and the metadata server remembers nothing of who did.
+void Cluster::await_unused(const SharedFile& file) {
+  const Ns deadline = now() + kQuietWithin;
+  for (;;) {
+    const auto unused = mds_.call<bool>(kFirstClientNode, [&](mds::MetadataServer& mds) {
+      mds.layouts().recall(file.id, "its object is to be lost");
+      if (!mds.layouts().idle(file.id) || mds.journal().unsettled(file.id)) return false;
+      const mds::FileTable::Looking record(mds.files(), file.id);
+      return record->mirrors.idle();
+    });
+    if (unused == true) return;
+    if (now() > deadline) failed("inode " + std::to_string(file.id) + " stays in use");
+    std::this_thread::sleep_for(500ms);
+  }
+}
+
 // A data server loses an object, and does not know. The other copy stays as it is, and its bytes
 // come back: when the file is in doubt for another reason, also if its writer goes on before it is
-// looked at, and when the other copy is the one that is to be repaired.
+// looked at; when the other copy is the one that is to be repaired; and when nothing is in doubt,
+// and its writer goes on.
 void Cluster::check_lost_object() {
   const std::size_t size = options_.blocks * kBlockBytes;
   for (std::size_t f = 0; f < files_.size(); ++f) {
@@ -500,24 +518,27 @@ void Cluster::check_lost_object() {
     const auto before = stored_object(there, object, size);
     if (!before || before->find_first_not_of('\0') == std::string::npos) continue;
     if ((*map)->copies.size() != 2) continue;
-    const std::uint64_t how = choose(3);
+    const std::uint64_t how = choose(4);
+    const bool written = how == 1 || how == 3;
+    if (how == 3) await_unused(file);
     const auto server =
         std::ranges::find(servers_, there.server, [](const auto& s) { return s.get(); });
     trace((*server)->name() + " loses an object of inode " + std::to_string(file.id));
     if (!(*server)->stop()) failed((*server)->name() + " does not stop in order");
     if (!lose_object(there, object)) failed("an object that is there cannot be removed");
-    if (how != 0) doubt(file);
+    if (how == 1 || how == 2) doubt(file);
     (*server)->start();
+    if (how == 3) await_here(ds_ids[stripe]);
     if (how == 0) {
       await_here(ds_ids[stripe]);
       leave_out_whole(file, (*map)->copies[1 - copy].ds_ids[stripe]);
       await_quiet();
     }
     Client& writer = *clients_[f / options_.files];
-    if (how == 1) writer.write_and_sync(file);
+    if (written) writer.write_and_sync(file);
     await_settled(file.id);
     check_stored(file);
-    if (how != 1 && stored_object(there, object, size) != before) {
+    if (!written && stored_object(there, object, size) != before) {
       failed("a lost object does not come back");
     }
     for (unsigned i = 0; i < 2 * options_.blocks; ++i) clients_.front()->read(file, i % 2 == 0);
