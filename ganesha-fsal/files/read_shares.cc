@@ -44,6 +44,11 @@ Result<layout::ReadTurns> ReadShares::turns(FileId file, const layout::LayoutMap
                                                      : layout::best_of_each(*spare);
 }
 
+bool ReadShares::all_here(const layout::LayoutMap& map) const {
+  return std::ranges::all_of(
+      servers_of(map), [this](std::uint32_t ds_id) { return parts_.reach(ds_id) == Reach::kHere; });
+}
+
 void ReadShares::handed_out(FileId file, layout::ReadParts parts) {
   const FileTable::Changing record(parts_.files, file);
   ReadState& state = record->reads;
@@ -86,9 +91,11 @@ bool ReadShares::layouts_wrong(FileId file, Clock::time_point now) {
       return false;
     }
   }
-  // Clients give back by themselves what they only keep (kept_layouts.h).
-  const auto map = parts_.layouts.used(file) ? layout_map(parts_.files, parts_.names, file)
-                                             : Result<std::optional<layout::LayoutMap>>();
+  const auto map = layout_map(parts_.files, parts_.names, file);
+  // Clients give back by themselves what they only keep that names who is away, and for a Linux
+  // client it is better so (kept_layouts.h).
+  const bool used = parts_.layouts.used(file);
+  if (!used && (!map || !*map || !all_here(**map))) return false;
   const auto spare = map && *map ? spares(file, **map) : Result<layout::Spares>(fail(Errc::kStale));
   bool wrong = false;
   // While leaders may be ahead they are read, whatever they have to spare.
@@ -103,6 +110,12 @@ bool ReadShares::layouts_wrong(FileId file, Clock::time_point now) {
   if (!wrong) {
     state.wrong_since.reset();
     return false;
+  }
+  // Nobody waits, and who opens the file next reads from the others at once.
+  if (!used) {
+    state.wrong_since.reset();
+    state.out.clear();
+    return true;
   }
   if (!state.wrong_since) state.wrong_since = now;
   if (now - *state.wrong_since < parts_.wrong_for || now < state.not_before) return false;

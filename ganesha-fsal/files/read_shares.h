@@ -6,6 +6,8 @@
 // (Parts::wrong_for) they are recalled, and what is granted then says better. Only their holders
 // wait, never longer than for a round trip and the reads under way. A file's layouts are recalled
 // less and less often, so that a server which is now busy, now not, does not keep its readers busy.
+// Layouts that clients only keep (kept_layouts.h) are recalled as soon as they are wrong: who opens
+// the file again would begin with them.
 // Of a file with asynchronous duplication that is written, leaders alone are read; who still reads
 // when all is duplicated is recalled likewise, and gets the others as well.
 //
@@ -69,6 +71,7 @@ class ReadShares {
   void renew(Clock::time_point now);
 
  private:
+  [[nodiscard]] bool all_here(const layout::LayoutMap& map) const;
   [[nodiscard]] bool layouts_wrong(FileId file, Clock::time_point now);
 
   const Parts parts_;

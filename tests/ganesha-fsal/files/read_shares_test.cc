@@ -91,6 +91,34 @@ TEST_CASE_METHOD(ReadSharesTest, "a file whose holder does not answer is not loo
   CHECK(files.due(Due::kReads, Clock::time_point::max(), 10).empty());
 }
 
+TEST_CASE_METHOD(ReadSharesTest, "what clients only keep goes as soon as it is wrong") {
+  wrong_for = 1h;
+  start();
+  const std::vector<std::uint32_t> all{1, 2, 3, 4};
+  REQUIRE(layouts.grant(f, 4, Access::kRead));
+  static_cast<void>(layouts.keep(f, 4, all));
+  layouts.look_at_kept({});  // asks the client whether it can be asked
+  layouts.look_at_kept({});
+  layouts.returned(f, 4, Access::kRead);
+  read_by(4);
+  REQUIRE(layouts.keep(f, 4, all));
+  others_use(1, 100);
+  CHECK(recalled() == 0);  // it has the file open
+  closed = {4};
+  SECTION("at once") {
+    CHECK(recalled() == 1);
+    CHECK(FileTable::Looking(files, f)->reads.pause == 0s);
+  }
+  SECTION("but not of who has the file open") {
+    read_by(5);
+    CHECK(recalled() == 0);
+  }
+  SECTION("nor beside a data server that is away, for which it is asked in another way") {
+    reach[2] = Reach::kGone;
+    CHECK(recalled() == 0);
+  }
+}
+
 TEST_CASE_METHOD(ReadSharesTest, "a moment's use by others, or a little, recalls nothing") {
   SECTION("a moment's") {
     wrong_for = 1h;
