@@ -1,8 +1,8 @@
 """What becomes of a recall, by how its client takes it.
 
 These are properties of the patched core that our FSAL relies on, see docs/ganesha-patches.md. None
-of them needs a patch of its own, but those of patches 0060, 0061, 0066, 0067, 0081
-and 0093.
+of them needs a patch of its own, but those of patches 0060, 0061, 0066, 0067, 0081,
+0093 and 0097.
 """
 
 import threading
@@ -186,4 +186,24 @@ def test_0093_a_layout_recalled_while_it_is_granted_is_given_back(server, client
     assert len(server.calls("layoutreturn")) == before + 1
     server.set(layoutget_delay_ms=0)
     assert client.compound(put(handle), layout_ops.layoutget(opened)).status == Status.OK
+    healthy(server)
+
+
+def test_0097_who_waits_for_a_lock_is_told_once_a_slot_is_free(server, client, new_client):
+    holder, answered = new_client(), threading.Event()
+    handle, opened = holder.open("/layout", b"locked", create=True)
+    held = holder.call(put(handle), ops.lock(opened, holder.clientid)).stateid
+    _, waiting = client.open("/layout", b"locked")
+    lock = [put(handle), ops.lock(waiting, client.clientid, b"waiter", waits=True)]
+    assert client.compound(*lock).status == Status.DENIED
+    client.backchannel.answer = lambda recall: answered.wait(30) and Status.OK
+    for number in range(12):  # more than the backchannel has slots
+        granted(client, b"file%d" % number)
+        assert server.recall(cookie=number) == 0
+    holder.call(put(handle), ops.unlock(held))
+    time.sleep(0.5)
+    assert client.backchannel.locks.empty()
+    answered.set()
+    assert client.backchannel.locks.get(timeout=5) == b"waiter"
+    assert client.compound(*lock).status == Status.OK
     healthy(server)

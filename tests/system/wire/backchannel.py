@@ -20,6 +20,7 @@ class Backchannel:
               (session id, [(sequence, slot), ...]) from its CB_SEQUENCE
     answer    answer(recall) -> status, called before the recall is put on the queue
     asked     what CB_RECALL_ANY asked for: (how many to keep, the words of the mask)
+    locks     a queue.Queue of the owners whose locks CB_NOTIFY_LOCK says may be had
     surplus   results that nobody asked for, appended to each answer: the last one so many times
     """
 
@@ -27,6 +28,7 @@ class Backchannel:
         self.recalls = queue.Queue()
         self.answer = lambda recall: Status.OK
         self.asked = []
+        self.locks = queue.Queue()
         self.any_status = Status.OK
         self.surplus = 0
 
@@ -80,4 +82,8 @@ class Backchannel:
         if number == CbOp.RECALL_ANY:
             self.asked.append((unpacker.uint32(), unpacker.array(unpacker.uint32)))
             return self.any_status, b""
+        if number == CbOp.NOTIFY_LOCK:
+            _handle, _client = unpacker.opaque(), unpacker.uint64()
+            self.locks.put(unpacker.opaque())
+            return Status.OK, b""
         return Status.NOTSUPP, b""

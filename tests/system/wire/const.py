@@ -72,6 +72,7 @@ class CbOp(enum.IntEnum):
     NOTIFY = 6
     RECALL_ANY = 8
     SEQUENCE = 11
+    NOTIFY_LOCK = 13
     NOTIFY_DEVICEID = 14
     ILLEGAL = 10044
 

@@ -300,9 +300,11 @@ def _unpack_lock(unpacker, status):
     return {"stateid": unpack_stateid(unpacker)} if status == 0 else {}
 
 
-def lock(opened, clientid, owner=b"locker", offset=0, length=const.UINT64_MAX, exclusive=True):
+def lock(opened, clientid, owner=b"locker", offset=0, length=const.UINT64_MAX, exclusive=True,
+         waits=False):
     """The first lock of a lock owner, from an open. stateid; with DENIED who holds what"""
-    packer = Packer().uint32(2 if exclusive else 1).boolean(False).uint64(offset).uint64(length)
+    kind = (2 if exclusive else 1) + (2 if waits else 0)
+    packer = Packer().uint32(kind).boolean(False).uint64(offset).uint64(length)
     pack_stateid(packer.boolean(True).uint32(0), opened).uint32(0).uint64(clientid).opaque(owner)
     return Operation(Op.LOCK, packer.bytes(), _unpack_lock)
 
