@@ -36,6 +36,8 @@ void GroupSync::finish() {
   std::thread thread = std::move(thread_);
   lock.unlock();
   if (thread.joinable()) thread.join();
+  lock.lock();
+  all_told_.wait(mutex_, [this]() WEFT_REQUIRES(mutex_) { return telling_ == 0; });
 }
 
 void GroupSync::tell(std::span<const Told> told) {
@@ -122,10 +124,12 @@ void GroupSync::wake() {
     return true;
   });
   if (stop_ || waited_for()) wanted_.notify_all();  // its sync goes on while the others do
+  ++telling_;
   mutex_.unlock();
   tell(told);
   for (Waiter* waiter : woken) waiter->wake();
   mutex_.lock();
+  if (--telling_ == 0) all_told_.notify_all();
 }
 
 void GroupSync::poison(const Error& error) {

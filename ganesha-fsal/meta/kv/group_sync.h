@@ -92,8 +92,10 @@ class GroupSync {
   std::atomic<bool> has_failed_{false};        // failed_ is set; written under mutex_
   bool told_ WEFT_GUARDED_BY(mutex_) = false;  // on_failure_ has returned
   bool stop_ WEFT_GUARDED_BY(mutex_) = false;
-  CondVar wanted_;                              // of the thread
-  std::thread thread_ WEFT_GUARDED_BY(mutex_);  // from when it is first wanted
+  unsigned telling_ WEFT_GUARDED_BY(mutex_) = 0;  // who leads, and has not told all yet
+  CondVar all_told_;                              // telling_ is 0
+  CondVar wanted_;                                // of the thread
+  std::thread thread_ WEFT_GUARDED_BY(mutex_);    // from when it is first wanted
 };
 
 }  // namespace weft::mds
