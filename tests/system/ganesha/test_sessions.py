@@ -189,16 +189,6 @@ def test_0089_what_a_slot_keeps_is_counted(server, client, session, what):
     healthy(server)
 
 
-def test_0096_the_tag_counts_as_what_a_slot_keeps(server, client):
-    for number, (tag, cache) in enumerate([(b"short", True), (b"t" * 8180, False)]):
-        first = ops.sequence(client.session, number + 1, 0, 0, cache)
-        assert client.send(first, ops.putrootfh(), tag=tag).status == Status.OK
-    first = ops.sequence(client.session, 3, 0, 0, cache=True)
-    reply = client.send(first, ops.putrootfh(), tag=b"t" * 8180)
-    assert reply.status == Status.REP_TOO_BIG_TO_CACHE
-    healthy(server)
-
-
 # Whose answer is small, but not the buffer that it is made in.
 SMALL = {"getxattr": ops.getxattr(b"name"), "getdeviceinfo": layout_ops.getdeviceinfo(DEVICE),
          "getattr": ops.getattr([const.ATTR_TYPE])}

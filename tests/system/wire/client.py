@@ -140,9 +140,9 @@ class Client:
 
     # Compounds.
 
-    def send(self, *operations, minor=None, timeout=None, credential=None, tag=b""):
+    def send(self, *operations, minor=None, timeout=None, credential=None):
         """One COMPOUND of exactly these operations."""
-        arguments = encode_compound(operations, self.minor if minor is None else minor, tag)
+        arguments = encode_compound(operations, self.minor if minor is None else minor)
         data = self.connection.call(const.NFS_PROGRAM, const.NFS_VERSION, 1, arguments,
                                     credential or self.credential, timeout)
         return decode_compound(data, operations)
