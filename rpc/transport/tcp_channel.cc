@@ -65,7 +65,7 @@ TcpChannel::TcpChannel(boost::asio::ip::tcp::socket socket, BufferPool& pool,
       stranger_since_(clock_.now()),
       last_activity_(stranger_since_),
       held_back_at_(stranger_since_),
-      measured_at_(stranger_since_) {
+      slow_(stranger_since_) {
   set_socket_options();
 }
 
@@ -354,34 +354,21 @@ std::uint64_t TcpChannel::acknowledged() {
   return queue_.sent() - std::min(queue_.sent(), static_cast<std::uint64_t>(waits));
 }
 
-// A peer holds memory for what it sends, until all of it has come, and for what it is sent. What it
-// sends has record_deadline to come; what is queued is to be taken so fast that it would be gone in
-// that time, too.
+// What it sends is to be here within record_deadline, too: tick() sees to that.
 bool TcpChannel::crawls(TimePoint now, std::uint64_t taken) {
   if (reader_.standing() == Standing::kServer) return false;
-  const Nanoseconds passed = now - measured_at_;
-  if (passed < tick_interval()) return false;
-  const double least =
-      static_cast<double>(limits_.least_rate) * 1e-9 * static_cast<double>(passed.count());
-  const auto slow = [](std::uint64_t progress, double enough) {
-    return static_cast<double>(progress) < enough;
-  };
-  const double of_queue = static_cast<double>(queued_before_) *
-                          static_cast<double>(passed.count()) /
-                          static_cast<double>(Nanoseconds(limits_.record_deadline).count());
-  const bool sends = reader_.holds_memory() && slow(received_ - received_before_, least) &&
-                     may_read() && starved_since_ == TimePoint{};
-  const bool takes = !queue_.empty() && slow(taken - taken_before_, std::max(least, of_queue));
-  measured_at_ = now;
-  received_before_ = received_;
-  taken_before_ = taken;
-  queued_before_ = queue_.held() > kQueueStep ? std::min(queue_.bytes(), queue_.held()) : 0;
-  if (!(sends || takes) || !is_short(pool_)) {
-    slow_since_ = {};
-  } else if (slow_since_ == TimePoint{}) {
-    slow_since_ = now;
-  }
-  return slow_since_ != TimePoint{} && now - slow_since_ >= limits_.slow_deadline;
+  const std::size_t held = queue_.held() > kQueueStep ? queue_.held() : 0;
+  return slow_.look(now,
+                    {.least_rate = limits_.least_rate,
+                     .whole = limits_.record_deadline,
+                     .patience = limits_.slow_deadline,
+                     .every = tick_interval()},
+                    {.sends = reader_.holds_memory() && may_read() && starved_since_ == TimePoint{},
+                     .received = received_,
+                     .takes = !queue_.empty(),
+                     .taken = taken,
+                     .queued = std::min(queue_.bytes(), held),
+                     .memory_short = is_short(pool_)});
 }
 
 void TcpChannel::tick() {

@@ -27,6 +27,7 @@
 #include "rpc/transport/admission.h"
 #include "rpc/transport/channel.h"
 #include "rpc/transport/send_queue.h"
+#include "rpc/transport/slow_peer.h"
 #include "rpc/transport/tcp_options.h"
 
 namespace weft::rpc {
@@ -117,12 +118,7 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   TimePoint held_back_at_;  // the last tick at which we did not read, or had no memory
   std::uint64_t taken_at_tick_ = 0;
   std::uint64_t received_ = 0;
-  // For crawls(): how far it was then, and since when it is slow.
-  TimePoint measured_at_;
-  std::uint64_t taken_before_ = 0;
-  std::uint64_t received_before_ = 0;
-  std::size_t queued_before_ = 0;  // 0 also when it held next to no memory
-  TimePoint slow_since_{};
+  SlowPeer slow_;
 };
 
 }  // namespace weft::rpc

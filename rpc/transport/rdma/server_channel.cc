@@ -12,6 +12,7 @@
 #include "rpc/transport/rdma/answer.h"
 #include "rpc/transport/rdma/incoming.h"
 #include "rpc/transport/rdma/queue_pair_channel.h"
+#include "rpc/transport/slow_peer.h"
 
 namespace weft::rpc::rdma {
 namespace {
@@ -52,7 +53,7 @@ class ServerChannel final : public QueuePairChannel {
         counts_(counts == nullptr ? std::make_shared<Counts>() : std::move(counts)),
         standing_(limits_.standing),
         stranger_since_(now()),
-        measured_at_(stranger_since_) {}
+        slow_(stranger_since_) {}
 
   ~ServerChannel() override {
     if (place_.gone) place_.gone();
@@ -132,11 +133,7 @@ class ServerChannel final : public QueuePairChannel {
   std::unordered_map<std::uint32_t, Call> calls_;
   std::deque<Answer> answers_;
   TimePoint stranger_since_;
-  // For crawls(): how far it was then, and since when it is slow.
-  TimePoint measured_at_;
-  std::uint64_t sent_before_ = 0;
-  std::size_t queued_before_ = 0;
-  TimePoint slow_since_{};
+  SlowPeer slow_;
 };
 
 QueuePairChannel::Options ServerChannel::options_of(const Limits& limits) {
@@ -417,25 +414,20 @@ void ServerChannel::done(const Completion& completion) {
   }
 }
 
-// As by TCP: a peer holds memory for what it is sent until it has taken that.
+// What it sends has come before it takes memory, or is fetched within fetch_deadline.
 bool ServerChannel::crawls(TimePoint now) {
-  if (standing_ == Standing::kServer || now - measured_at_ < limits_.slow_deadline / 8)
-    return false;
-  const std::chrono::duration<double> passed = now - measured_at_;
-  const std::chrono::duration<double> whole = limits_.fetch_deadline;
-  const double enough = std::max(static_cast<double>(limits_.least_rate) * passed.count(),
-                                 static_cast<double>(queued_before_) * (passed / whole));
-  const auto taken = static_cast<double>(bytes_sent() - sent_before_);
-  const bool slow = sends() > 0 && bytes_under_way() > kLittle && taken < enough;
-  measured_at_ = now;
-  sent_before_ = bytes_sent();
-  queued_before_ = bytes_under_way();
-  if (!slow || !is_short(pool_)) {
-    slow_since_ = {};
-  } else if (slow_since_ == TimePoint{}) {
-    slow_since_ = now;
-  }
-  return slow_since_ != TimePoint{} && now - slow_since_ >= limits_.slow_deadline;
+  if (standing_ == Standing::kServer) return false;
+  return slow_.look(now,
+                    {.least_rate = limits_.least_rate,
+                     .whole = limits_.fetch_deadline,
+                     .patience = limits_.slow_deadline,
+                     .every = limits_.slow_deadline / 8},
+                    {.sends = false,
+                     .received = 0,
+                     .takes = sends() > 0 && bytes_under_way() > kLittle,
+                     .taken = bytes_sent(),
+                     .queued = bytes_under_way(),
+                     .memory_short = is_short(pool_)});
 }
 
 std::optional<Error> ServerChannel::late_too(TimePoint now) {
