@@ -1,11 +1,13 @@
 """Adds up test results: every JUnit file and dev.tsv in a folder.
 
-Prints failed tests with the end of what they said, passed ones that say something, skipped ones
-with the reason, and as the last line "N passed, N failed, N skipped". Ends with 0 if nothing failed
-and something passed. Tests that the file `unsteady` names, a line each (second_look.py), count as
-passed and are told of as failed ones are.
+Prints passed tests that say something, skipped ones with the reason (a line for all those of one
+module and one reason), then failed ones with the end of what they said: whoever keeps only the end
+of the output has them. The last line is "N passed, N failed, N skipped". Ends with 0 if nothing
+failed and something passed. Tests that the file `unsteady` names, a line each (second_look.py),
+count as passed and are told of as failed ones are.
 """
 
+import collections
 import pathlib
 import sys
 import xml.etree.ElementTree as ET
@@ -65,6 +67,24 @@ def results(folder):
         yield from read_notes(path)
 
 
+def module_of(name):
+    """What a test belongs to: pytest's module, Catch2's program."""
+    head, _, rest = name.partition(': ')
+    if ': ' in rest:
+        return f'{head}: {rest.partition(": ")[0]}'
+    return f'{head}: {rest.partition("[")[0].rpartition(".")[0]}' if '.' in rest else name
+
+
+def skip_lines(skipped):
+    """One line for each module and reason; names a test that is alone in it."""
+    groups = collections.OrderedDict()
+    for name, reason in skipped:
+        groups.setdefault((module_of(name), reason), []).append(name)
+    for (module, reason), names in groups.items():
+        what = names[0] if len(names) == 1 else f'{module}: {len(names)} tests'
+        yield f'skipped: {what}: {reason}'
+
+
 def summarise(folder, out=sys.stdout):
     by = {'passed': [], 'failed': [], 'unsteady': [], 'skipped': []}
     passes_now = folder / 'unsteady'
@@ -72,15 +92,16 @@ def summarise(folder, out=sys.stdout):
     for outcome, name, detail in results(folder):
         by['unsteady' if outcome == 'failed' and name in unsteady else outcome].append(
             (name, detail))
+    for name, detail in by['passed']:
+        if detail:
+            print(f'passed: {name}: {detail}', file=out)
+    for line in skip_lines(by['skipped']):
+        print(line, file=out)
     for kind in ('unsteady', 'failed'):
         for name, detail in by[kind]:
             print(f'{kind}: {name}', file=out)
             for line in [line for line in detail.splitlines() if line.strip()][-25:]:
                 print(f'    {line}', file=out)
-    for kind in ('passed', 'skipped'):
-        for name, detail in by[kind]:
-            if detail:
-                print(f'{kind}: {name}: {detail}', file=out)
     print(f"{len(by['passed']) + len(by['unsteady'])} passed, {len(by['failed'])} failed, "
           f"{len(by['skipped'])} skipped", file=out)
     return 1 if by['failed'] or not by['passed'] else 0

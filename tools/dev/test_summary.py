@@ -63,5 +63,21 @@ def test_unsteady_ones_are_told_of_and_do_not_fail(tmp_path):
     status, lines = run(tmp_path, ctest_xml=CTEST)
     assert status == 0
     assert lines[-1] == '2 passed, 0 failed, 1 skipped'
-    assert lines[0] == 'unsteady: ctest: test_a: bad'
+    assert lines[1] == 'unsteady: ctest: test_a: bad'
     assert '    CHECK( 1 == 2 )' in lines
+
+
+def test_what_failed_comes_last(tmp_path):
+    lines = run(tmp_path, ctest_xml=CTEST, pytest_xml=PYTEST)[1]
+    first = next(at for at, line in enumerate(lines) if line.startswith('failed: '))
+    assert not [line for line in lines[first:] if line.startswith(('skipped: ', 'passed: '))]
+
+
+def test_a_module_that_is_skipped_whole_is_one_line(tmp_path):
+    cases = ''.join(f'<testcase classname="tests.dist.test_x" name="test_y[{name}]">'
+                    f'<skipped message="{reason}"/></testcase>'
+                    for name, reason in [('a.b', 'none'), ('c', 'none'), ('d', 'other')])
+    lines = run(tmp_path, pytest_xml=f'<testsuite>{cases}</testsuite>')[1]
+    assert lines == ['skipped: pytest: tests.dist.test_x: 2 tests: none',
+                     'skipped: pytest: tests.dist.test_x.test_y[d]: other',
+                     '0 passed, 0 failed, 3 skipped']
