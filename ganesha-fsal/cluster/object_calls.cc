@@ -203,9 +203,10 @@ void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& obj
 }
 
 void ObjectCalls::without(const layout::LayoutMap& map, const layout::ObjectId& object,
-                          std::function<void(std::vector<std::uint32_t>)> done) {
+                          Asked done) {
   struct Answers {
     Mutex mutex;
+    std::vector<std::uint32_t> unasked WEFT_GUARDED_BY(mutex);
     std::vector<std::vector<std::uint32_t>> none WEFT_GUARDED_BY(mutex);  // of each stripe
     std::vector<bool> bytes WEFT_GUARDED_BY(mutex);
   };
@@ -225,22 +226,25 @@ void ObjectCalls::without(const layout::LayoutMap& map, const layout::ObjectId& 
   }
   const auto all = Gather::make(asked.size(), [answers, done = std::move(done)](const Result<>&) {
     std::vector<std::uint32_t> found;
+    std::vector<std::uint32_t> unasked;
     {
       const MutexLock lock(answers->mutex);
+      unasked.swap(answers->unasked);
       for (std::size_t stripe = 0; stripe < answers->none.size(); ++stripe) {
         if (answers->bytes[stripe]) std::ranges::copy(answers->none[stripe], back_inserter(found));
       }
     }
-    done(std::move(found));
+    done(std::move(found), std::move(unasked));
   });
   for (const auto& [id, stripe] : asked) {
     server_.call(
         id, control::Stat{object}, timeout_,
         [answers, id, stripe, one = all->one()](const Result<control::ObjectStat>& told) mutable {
-          if (told) {
+          {
             const MutexLock lock(answers->mutex);
-            if (told->size > 0) answers->bytes[stripe] = true;
-            if (!told->exists) answers->none[stripe].push_back(id);
+            if (!told && told.error() == Errc::kUnreachable) answers->unasked.push_back(id);
+            if (told && told->size > 0) answers->bytes[stripe] = true;
+            if (told && !told->exists) answers->none[stripe].push_back(id);
           }
           one({});
         });

@@ -76,9 +76,11 @@ class ObjectCalls {
             Silent silent = Silent::kFail);
 
   // The data servers that say that they have no object, of current copies, where that of another
-  // current copy says that it has bytes of it. Who does not answer counts for nothing.
-  void without(const layout::LayoutMap& map, const layout::ObjectId& object,
-               std::function<void(std::vector<std::uint32_t>)> done);
+  // current copy says that it has bytes of it; and those that the question did not reach, which may
+  // have lost it when they are back. Who is reached and does not answer counts for nothing.
+  using Asked =
+      std::function<void(std::vector<std::uint32_t> found, std::vector<std::uint32_t> unasked)>;
+  void without(const layout::LayoutMap& map, const layout::ObjectId& object, Asked done);
 
   // A data server has been heard: asks it whether what was given up there has ended, unless it is
   // being asked.

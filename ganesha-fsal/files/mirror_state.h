@@ -48,6 +48,7 @@ struct ObjectsLook {
   enum class Is : std::uint8_t { kNone, kUnderWay, kDone } is = Is::kNone;
   std::uint64_t doubt = 0;             // JournalState::doubted; 0: of an earlier run
   std::vector<std::uint32_t> without;  // data servers
+  Clock::time_point retry_at{};        // after one that did not reach all
 };
 
 struct MirrorState {

@@ -389,7 +389,7 @@ Result<Mirrors::Step> Mirrors::leave_out_lost(FileId file, const layout::LayoutM
     const FileTable::Changing record(parts_.files, file);
     if (record->layouts.written()) return Step{};
     ObjectsLook& look = record->mirrors.look;
-    if (look.is == Is::kUnderWay) return kAsking;
+    if (look.is == Is::kUnderWay || look.retry_at > parts_.files.now()) return kAsking;
     const bool known = knows(look);
     if (known) without = std::exchange(look.without, {});
     if (!known) look = {.is = none ? Is::kDone : Is::kUnderWay, .doubt = doubt};
@@ -404,10 +404,19 @@ Result<Mirrors::Step> Mirrors::leave_out_lost(FileId file, const layout::LayoutM
     break;
   }
   if (!without.empty()) return Step{"copies that have no object are being left out"};
-  const auto answered = [this, file](std::vector<std::uint32_t> found) {
+  const auto answered = [this, file](std::vector<std::uint32_t> found,
+                                     const std::vector<std::uint32_t>& unasked) {
+    // Who restarts just now may have come back with less than he had.
+    const bool again = std::ranges::any_of(
+        unasked, [this](std::uint32_t id) { return parts_.reach(id) != Reach::kGone; });
     const FileTable::Changing record(parts_.files, file);
-    record->mirrors.look.is = Is::kDone;
-    record->mirrors.look.without = std::move(found);
+    ObjectsLook& look = record->mirrors.look;
+    if (again && found.empty()) {
+      look = {.retry_at = parts_.files.now() + parts_.retry};
+    } else {
+      look.is = Is::kDone;
+      look.without = std::move(found);
+    }
     ++record->progress;
   };
   parts_.without(map, parts_.names.object_of(file, map), answered);

@@ -107,8 +107,9 @@ class Mirrors final : public MissedCopies {
                        Done<void> done)>
         fence;
     // ObjectCalls::without(). Nothing: nobody is asked.
-    std::function<void(const layout::LayoutMap& map, const layout::ObjectId& object,
-                       std::function<void(std::vector<std::uint32_t>)> done)>
+    using Asked =
+        std::function<void(std::vector<std::uint32_t> found, std::vector<std::uint32_t> unasked)>;
+    std::function<void(const layout::LayoutMap& map, const layout::ObjectId& object, Asked done)>
         without = nullptr;
     // A change that was given up may be carried out there yet. ProxyIo::unsettled()
     std::function<bool(const layout::ObjectId& object, std::uint32_t ds_id)> late =
@@ -121,7 +122,8 @@ class Mirrors final : public MissedCopies {
     Clock::duration patience = std::chrono::seconds(2);
     // While being patient, for what no record tells: data servers come and go.
     Clock::duration look_again = std::chrono::milliseconds(50);
-    Clock::duration retry = std::chrono::milliseconds(500);  // of a fence that failed
+    // Of a fence that failed, and of a question that did not come there.
+    Clock::duration retry = std::chrono::milliseconds(500);
     // A file that owes is due when nobody has begun to write it for so long, and then again.
     Clock::duration owing_for = std::chrono::seconds(1);
     Clock::duration owing_retry = std::chrono::seconds(10);

@@ -277,7 +277,7 @@ Mirrors::Parts MetadataServer::mirror_parts() {
                           Done<void> done) { cluster_->fence(ds_ids, {fence}, std::move(done)); },
           .without =
               [this](const layout::LayoutMap& map, const layout::ObjectId& object,
-                     std::function<void(std::vector<std::uint32_t>)> done) {
+                     Mirrors::Parts::Asked done) {
                 cluster_->objects().without(map, object, std::move(done));
               },
           .late = [this](const layout::ObjectId& object,

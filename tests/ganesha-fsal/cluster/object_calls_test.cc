@@ -55,9 +55,13 @@ struct Copies : ClusterFixture {
 
 TEST_CASE_METHOD(Copies, "who has no object is told of where another copy has bytes of it") {
   using Ids = std::vector<std::uint32_t>;
-  const auto without = [this] {
+  Ids away_now;
+  const auto without = [&] {
     std::promise<Ids> told;
-    cluster->objects().without(map, kObject, [&](Ids found) { told.set_value(std::move(found)); });
+    cluster->objects().without(map, kObject, [&](Ids found, Ids unasked) {
+      away_now = std::move(unasked);
+      told.set_value(std::move(found));
+    });
     return told.get_future().get();
   };
   CHECK(without().empty());
@@ -68,8 +72,10 @@ TEST_CASE_METHOD(Copies, "who has no object is told of where another copy has by
   map.copies[1].set_state(0, CopyState::kStale);
   CHECK(without().empty());
   map.copies[1].set_state(0, CopyState::kCurrent);
+  CHECK(away_now.empty());
   away(3);
   CHECK(without().empty());
+  CHECK(away_now == Ids{3});
 }
 
 TEST_CASE_METHOD(Copies,

@@ -181,7 +181,8 @@ struct MirrorsTest : NamespaceTest {
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
   bool asks_for_objects = false;  // set before start()
-  std::vector<std::function<void(std::vector<std::uint32_t>)>> looks;
+  using Ids = std::vector<std::uint32_t>;
+  std::vector<std::function<void(Ids found, Ids unasked)>> looks;
   std::set<std::uint32_t> late;      // they are not, there
   std::set<std::uint32_t> given_up;  // what was sent there may be carried out yet
   std::function<void()> fencing;     // called once, when something is

@@ -198,12 +198,12 @@ TEST_CASE_METHOD(MirrorsTest, "a copy that lost its object is left out before an
   CHECK(begin().error() == Errc::kBusy);
   REQUIRE(looks.size() == 1);
   SECTION("all have it") {
-    looks[0]({});
+    looks[0]({}, {});
     CHECK(begin()->leads == Leads{0, 0});
     CHECK(looks.size() == 1);
   }
   SECTION("one has not") {
-    looks[0]({1});
+    looks[0]({1}, {});
     for (int i = 0; i < 3 && !begin(); ++i) continue;
     CHECK(begin()->leads == Leads{1, 0});
     CHECK(state_of(1) == CopyState::kStale);
@@ -212,7 +212,7 @@ TEST_CASE_METHOD(MirrorsTest, "a copy that lost its object is left out before an
   }
   SECTION("another doubt, another look") {
     journal->doubt(f);
-    looks[0]({});
+    looks[0]({}, {});
     CHECK(begin().error() == Errc::kBusy);
     CHECK(looks.size() == 2);
   }
@@ -227,7 +227,7 @@ TEST_CASE_METHOD(MirrorsTest, "a file that has bytes is looked at before it is w
   CHECK(begin().error() == Errc::kBusy);
   REQUIRE(looks.size() == 1);
   SECTION("once, as long as somebody writes it") {
-    looks[0]({});
+    looks[0]({}, {});
     {
       const auto target = begin();
       REQUIRE(target);
@@ -239,8 +239,26 @@ TEST_CASE_METHOD(MirrorsTest, "a file that has bytes is looked at before it is w
     CHECK(begin().error() == Errc::kBusy);
     CHECK(looks.size() == 2);
   }
+  SECTION("again, when one was away just then") {
+    reach[3] = GENERATE(Reach::kWait, Reach::kHere);  // or is back already
+    looks[0]({}, {3});
+    CHECK(begin().error() == Errc::kBusy);
+    REQUIRE(looks.size() == 2);
+    reach[3] = Reach::kHere;
+    looks[1]({3}, {});
+    for (int i = 0; i < 3 && !begin(); ++i) continue;
+    CHECK(begin()->leads == Leads{0, 0});
+    CHECK(state_of(3) == CopyState::kStale);
+  }
+  SECTION("without one that is gone") {
+    reach[3] = Reach::kGone;
+    looks[0]({}, {3});
+    for (int i = 0; i < 3 && !begin(); ++i) continue;
+    CHECK(begin());
+    CHECK(looks.size() == 1);
+  }
   SECTION("and a copy that has lost its object is left out") {
-    looks[0]({3});
+    looks[0]({3}, {});
     for (int i = 0; i < 3 && !begin(); ++i) continue;
     CHECK(begin()->leads == Leads{0, 0});
     CHECK(state_of(3) == CopyState::kStale);
