@@ -36,7 +36,8 @@ SERVERS = (2, 4)
 RECORD_MIB = 16
 PROCESSES = 4  # of IOR
 CLIENT_MIB = 512
-READ_AHEAD_KIB = 2048  # for each data server
+READ_AHEAD_MIB = 2  # for each data server
+READ_AHEAD_PART = 32  # of the client's memory, for all threads together
 LIMIT_S = 600
 READS, WRITES, IOR = 0.97, 0.95, 0.85  # least ratios
 
@@ -67,9 +68,6 @@ class Arm:
         links.serve_tcp(self.cluster)
         self.client = start_client(run, network, uid=0, memory_mib=CLIENT_MIB)
         self.client.mount(self.cluster.address, self.cluster.path)
-        # As docs/clients.md says: for one thread, which alone does not keep all servers busy.
-        self.client.run(f"echo {READ_AHEAD_KIB * servers} > "
-                        "/sys/class/bdi/$(mountpoint -d /mnt/nfs)/read_ahead_kb", root=True)
         self.iozone = shutil.which("iozone")
         if self.iozone:
             self.client.install(Path(self.iozone))
@@ -81,6 +79,7 @@ class Arm:
 
     def threads(self, way: str, threads: int, mib: int) -> float:
         """MiB/s of so many threads, with a file each, of `mib` in all."""
+        self._read_ahead(threads)
         each = mib // threads // RECORD_MIB * RECORD_MIB
         if not self.iozone:
             return self._fio(way, threads, each, OWN_FILES)
@@ -89,6 +88,13 @@ class Arm:
                                test=0 if way == "write" else 1)
         output = self._run(way, script, threads * each)
         return float(PARENT.search(output).group(1)) / 1024
+
+    def _read_ahead(self, threads: int) -> None:
+        """As docs/clients.md says: enough for one thread to keep all servers busy, and no more than
+        the client can keep until it is read."""
+        mib = min(READ_AHEAD_MIB * len(self.cluster.ds), CLIENT_MIB / READ_AHEAD_PART / threads)
+        self.client.run(f"echo {int(mib * 1024)} > "
+                        "/sys/class/bdi/$(mountpoint -d /mnt/nfs)/read_ahead_kb", root=True)
 
     def shared(self, mib: int) -> float:
         each = mib // PROCESSES // RECORD_MIB * RECORD_MIB
