@@ -197,6 +197,9 @@ rpc::Dial TargetLink::by_rdma_or_tcp() {
   rpc::PreferredDialOptions options;
   options.preferred = by(&TargetLink::by_rdma);
   options.other = by(&TargetLink::by_tcp);
+  // A connection may carry a challenge, and then no answer to the Hello.
+  options.proven = std::max<std::chrono::milliseconds>(
+      rpc::kProven, config_.options.greeting + 2 * config_.options.silence);
   options.look_every = config_.options.rdma_look_every;
   options.on_better = [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->renew();

@@ -7,6 +7,7 @@
 
 #include "dataserver/targets/rdma_records.h"
 #include "dataserver/targets/target_server.h"
+#include "rpc/session/preferred_dial.h"
 #include "rpc/transport/forwarding_channel.h"
 #include "rpc/transport/rdma/client_channel.h"
 #include "rpc/transport/rdma/server_channel.h"
@@ -198,10 +199,11 @@ TEST_CASE("by RDMA a target that is slow with all it was sent is not taken for g
 // What a channel by RDMA is, over a connection by TCP to a target: numbers are kept here.
 class OverTcp final : public rpc::ForwardingChannel {
  public:
-  using ForwardingChannel::ForwardingChannel;
+  OverTcp(std::shared_ptr<rpc::Channel> inner, const bool& loses_hello)
+      : ForwardingChannel(std::move(inner)), loses_hello_(loses_hello) {}
 
   void start(std::shared_ptr<rpc::ChannelUser> user) override {
-    inner_->start(std::make_shared<Link>(std::move(user), numbers_));
+    inner_->start(std::make_shared<Link>(std::move(user), numbers_, loses_hello_));
   }
   void send(rpc::Message message) override {
     const auto bytes = message.flatten().value();
@@ -223,9 +225,12 @@ class OverTcp final : public rpc::ForwardingChannel {
     BufferPool pool{kMemory};
   };
   struct Link final : rpc::ChannelUser {
-    Link(std::shared_ptr<rpc::ChannelUser> of, std::shared_ptr<Numbers> known)
-        : user(std::move(of)), numbers(std::move(known)) {}
+    Link(std::shared_ptr<rpc::ChannelUser> of, std::shared_ptr<Numbers> known, const bool& loses)
+        : user(std::move(of)), numbers(std::move(known)), loses_hello(loses) {}
     void on_record(Buffer record) override {
+      constexpr auto kHello = static_cast<std::uint32_t>(TargetOp::kHello);
+      const bool challenge = !numbers->challenge.empty();
+      if (loses_hello && !challenge && xdr::Decoder(record.span()).u32() == kHello) return;
       auto& from = numbers->challenge.empty() ? numbers->requests[xdr::Decoder(record.span()).u32()]
                                               : numbers->challenge;
       xdr::Encoder out;
@@ -239,7 +244,9 @@ class OverTcp final : public rpc::ForwardingChannel {
     void on_closed(const Error& why) override { user->on_closed(why); }
     const std::shared_ptr<rpc::ChannelUser> user;
     const std::shared_ptr<Numbers> numbers;
+    const bool& loses_hello;
   };
+  const bool& loses_hello_;
   const std::shared_ptr<Numbers> numbers_ = std::make_shared<Numbers>();
   bool first_ = true;
 };
@@ -257,7 +264,7 @@ struct Air {
         rpc::tcp_dialer(context, pool, ip, port, limits, 1000ms)(
             [this, done = std::move(done)](Result<std::shared_ptr<rpc::Channel>> made) mutable {
               REQUIRE(made);
-              auto channel = std::make_shared<OverTcp>(std::move(*made));
+              auto channel = std::make_shared<OverTcp>(std::move(*made), loses_hello);
               last = channel;
               done(std::move(channel));
             });
@@ -265,6 +272,7 @@ struct Air {
     };
   }
   bool gets_through = false;
+  bool loses_hello = false;  // the answer to it; and carries all else
   int dials = 0;
   BufferPool pool{kMemory};
   std::weak_ptr<rpc::Channel> last;
@@ -298,6 +306,23 @@ TEST_CASE("a target is gone to by TCP while RDMA does not get through, and by RD
   air.gets_through = true;
   REQUIRE(runner.eventually([&] { return runner.view().by_rdma == 1; }));
   CHECK(runner.text(kObject, 0, 7) == "by rdma");
+}
+
+TEST_CASE("a target whose answer to a Hello RDMA loses is gone to by TCP") {
+  const TargetRig rig;
+  const auto target = rig.start();
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = false;
+  options.greeting = rpc::kProven + 500ms;
+  options.patience = 2 * options.greeting;
+  Air air;
+  air.gets_through = true;
+  air.loses_hello = true;
+  RemoteRunner runner(rig, by_rdma(target->ports().at(0)), options, 1, 'a', false, 64, 1,
+                      air.dial());
+  REQUIRE(runner.write(kObject, 0, "by tcp"));
+  CHECK(transport_text(runner.view()) == "tcp");
+  CHECK(air.dials == 1);
 }
 
 TEST_CASE("a better connection is taken between calls, however many are begun, and none fails") {
