@@ -243,8 +243,8 @@ print(longest)
     assert "event=layout_revoked" not in (run.folder / "ganesha.log").read_text()
 
 
-# Linux 6.1 answers the write that meets the kill with 0, whatever the servers do: a defect of the
-# client (docs/fail-over.md).
+# With flexfiles Linux 6.1 ends the write that meets the kill with 0, whatever the servers do: it
+# loses the pages that it is about to send again (docs/fail-over.md has the place).
 @pytest.mark.parametrize("layout, kind", [("files", "uml61"), ("flexfiles", "uml612")])
 def test_direct_writes_are_whole_at_a_kill(run, network, layout, kind):
     cluster = Cluster(run, network, Options(domains=("a", "b"), layout=layout,
