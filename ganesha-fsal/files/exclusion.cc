@@ -407,7 +407,7 @@ bool Mirrors::recall_from(FileId file, std::uint32_t ds_id) {
 
 void Mirrors::server_gone(std::uint32_t ds_id) {
   // Layouts that clients only keep are asked for otherwise (kept_layouts.h).
-  std::vector<FileId> files = parts_.layouts.files();
+  std::vector<FileId> files = parts_.layouts.files(ds_id);
   std::erase_if(files, [this](FileId file) { return !parts_.layouts.used(file); });
   spdlog::warn("event=data_server_gone ds={} files_with_layouts={}", ds_id, files.size());
   std::vector<FileId> marked;

@@ -7,6 +7,18 @@ namespace {
 
 const FileState kNothing;
 
+// Ascending; none: the map is not known.
+std::vector<std::uint32_t> servers_in(const layout::LayoutMap* map) {
+  std::vector<std::uint32_t> ids;
+  if (map == nullptr) return ids;
+  for (const layout::Copy& copy : map->copies) {
+    ids.insert(ids.end(), copy.ds_ids.begin(), copy.ds_ids.end());
+  }
+  std::erase(ids, 0U);  // of vacant places
+  std::ranges::sort(ids);
+  return ids;
+}
+
 }  // namespace
 
 // A guard's lock is one of many, found when the program runs: the analysis does not see that it is
@@ -38,7 +50,31 @@ void FileTable::Changing::publish() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (at != FileState::kNever) shard_.due[what].emplace(at, file);
     indexed = at;
   }
+  enter_group(shard_, record_);
   if (record.waiting > 0) record.changed.notify_all();
+}
+
+void FileTable::enter_group(Shard& shard, Records::value_type& of) {
+  auto& [file, record] = of;
+  const bool out = !record.state.layouts.grants.empty();
+  if (out == record.group.has_value()) return;
+  if (!out) return leave_group(shard, of);
+  record.group = shard.with_layouts.try_emplace(servers_in(record.state.map.get())).first;
+  (*record.group)->second.insert(file);
+}
+
+void FileTable::leave_group(Shard& shard, Records::value_type& of) {
+  const auto at = std::exchange(of.second.group, std::nullopt);
+  if (!at) return;
+  (*at)->second.erase(of.first);
+  if ((*at)->second.empty()) shard.with_layouts.erase(*at);
+}
+
+void FileTable::set_map(Shard& shard, Records::value_type& of,
+                        std::shared_ptr<const layout::LayoutMap> map) {
+  leave_group(shard, of);
+  of.second.state.map = std::move(map);
+  enter_group(shard, of);
 }
 
 FileTable::Looking::Looking(const FileTable& table, FileId file) WEFT_NO_THREAD_SAFETY_ANALYSIS
@@ -70,7 +106,7 @@ void FileTable::keep_map(FileId file, std::uint64_t changes, const layout::Layou
   const MutexLock lock(shard.mutex);
   const auto at = shard.records.find(file);
   if (at != shard.records.end() && shard.map_changes == changes) {
-    at->second.state.map = std::move(kept);
+    set_map(shard, *at, std::move(kept));
   }
 }
 
@@ -80,7 +116,7 @@ void FileTable::map_changed(FileId file, const layout::LayoutMap* now) {
   const MutexLock lock(shard.mutex);
   ++shard.map_changes;
   const auto at = shard.records.find(file);
-  if (at != shard.records.end()) at->second.state.map = std::move(kept);
+  if (at != shard.records.end()) set_map(shard, *at, std::move(kept));
 }
 
 std::vector<FileId> FileTable::due(Due what, Clock::time_point now, std::size_t limit) const {
@@ -114,6 +150,18 @@ Clock::time_point FileTable::first(Due what) const {
     if (!due.empty()) first = std::min(first, due.begin()->first);
   }
   return first;
+}
+
+std::vector<FileId> FileTable::with_layouts(std::optional<std::uint32_t> ds_id) const {
+  std::vector<FileId> files;
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    for (const auto& [servers, of_them] : shard.with_layouts) {
+      if (ds_id && !servers.empty() && !std::ranges::binary_search(servers, *ds_id)) continue;
+      files.insert(files.end(), of_them.begin(), of_them.end());
+    }
+  }
+  return files;
 }
 
 std::size_t FileTable::size() const {

@@ -7,7 +7,10 @@
 //
 // Whoever has changed a record wakes those who wait for a change of it (Changing::wait_until()),
 // and no others. What is due with a file is indexed by its record alone, when a guard ends, so
-// that the index cannot be out of step; due() finds such files without looking at others.
+// that the index cannot be out of step; due() finds such files without looking at others. Likewise
+// with_layouts() finds files with layouts by a data server that their maps name. Each is in one
+// group, with all files whose maps name the same data servers: where files are striped over all
+// data servers, an entry for each of these would cost more than the record.
 //
 // Threading: any thread. Files share 64 locks. A guard is held for a moment: no call out, no I/O,
 // no second guard (the compiler refuses one in the same function: to it a guard holds the table).
@@ -21,8 +24,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,6 +39,8 @@
 namespace weft::mds {
 
 class WEFT_CAPABILITY("file table") FileTable {
+  using Servers = std::vector<std::uint32_t>;  // ascending
+  using Groups = std::map<Servers, std::unordered_set<FileId>>;
   struct Record {
     FileState state;
     CondVar changed;
@@ -42,6 +50,7 @@ class WEFT_CAPABILITY("file table") FileTable {
       never.fill(FileState::kNever);
       return never;
     }();
+    std::optional<Groups::iterator> group;  // where it is in Shard::with_layouts
   };
   using Records = std::unordered_map<FileId, Record>;
   struct Shard {
@@ -49,6 +58,8 @@ class WEFT_CAPABILITY("file table") FileTable {
     Records records WEFT_GUARDED_BY(mutex);
     std::uint64_t map_changes WEFT_GUARDED_BY(mutex) = 0;  // of any file of the shard
     std::array<std::set<std::pair<Clock::time_point, FileId>>, kDues> due WEFT_GUARDED_BY(mutex);
+    // By the data servers of the map; by none where no map is known. No group is empty.
+    Groups with_layouts WEFT_GUARDED_BY(mutex);
   };
 
  public:
@@ -139,23 +150,15 @@ class WEFT_CAPABILITY("file table") FileTable {
   [[nodiscard]] std::size_t count(Due what) const;
   // When the first of them is due; kNever: there is none.
   [[nodiscard]] Clock::time_point first(Due what) const;
-  // Files whose records say so. Looks at all, a shard at a time: for what is seldom asked.
-  template <class Predicate>
-  [[nodiscard]] std::vector<FileId> where(const Predicate& holds) const {
-    std::vector<FileId> files;
-    for (Shard& shard : shards_) {
-      const MutexLock lock(shard.mutex);
-      for (const auto& [file, record] : shard.records) {
-        if (holds(record.state)) files.push_back(file);
-      }
-    }
-    return files;
-  }
+  // Files with layouts; of a data server, those whose maps name it, and those of which no map is
+  // known.
+  [[nodiscard]] std::vector<FileId> with_layouts(std::optional<std::uint32_t> ds_id = {}) const;
   [[nodiscard]] std::size_t size() const;  // records
   // What a record takes of memory at most, indexed for all that may be due. What is known of its
   // data servers is beside that: its layout map, and copies that are not current.
   [[nodiscard]] static constexpr std::size_t record_bytes() {
-    return of_node<Records>() + kDues * of_node<std::set<std::pair<Clock::time_point, FileId>>>();
+    return of_node<Records>() + kDues * of_node<std::set<std::pair<Clock::time_point, FileId>>>() +
+           of_node<Groups::mapped_type>();
   }
 
   // Numbers what happens to files: never 0, never the same twice, later ones greater.
@@ -177,6 +180,11 @@ class WEFT_CAPABILITY("file table") FileTable {
 
   // File numbers are given out one after the other, so neighbours are in different shards.
   [[nodiscard]] Shard& shard_of(FileId file) const { return shards_[file % kShards]; }
+  // Into its group of files with layouts, and out of it, as the record says.
+  static void enter_group(Shard& shard, Records::value_type& of) WEFT_REQUIRES(shard.mutex);
+  static void leave_group(Shard& shard, Records::value_type& of) WEFT_REQUIRES(shard.mutex);
+  static void set_map(Shard& shard, Records::value_type& of,
+                      std::shared_ptr<const layout::LayoutMap> map) WEFT_REQUIRES(shard.mutex);
 
   const weft::Clock& clock_;
   mutable std::array<Shard, kShards> shards_;

@@ -265,10 +265,6 @@ std::vector<Grant> LayoutService::grants_of(FileId file) const {
   return FileTable::Looking(files_, file)->layouts.grants.all();
 }
 
-std::vector<FileId> LayoutService::files() const {
-  return files_.where([](const FileState& state) { return !state.layouts.grants.empty(); });
-}
-
 bool LayoutService::held_for_write(FileId file, std::optional<ClientId> except) const {
   return FileTable::Looking(files_, file)->layouts.grants.any_writer(except);
 }

@@ -147,8 +147,10 @@ class LayoutService {
   void tick();
 
   [[nodiscard]] std::vector<Grant> grants_of(FileId file) const;
-  // Files with layouts. Looks at all records: for what is seldom asked.
-  [[nodiscard]] std::vector<FileId> files() const;
+  // As FileTable::with_layouts().
+  [[nodiscard]] std::vector<FileId> files(std::optional<std::uint32_t> ds_id = {}) const {
+    return files_.with_layouts(ds_id);
+  }
   // By anybody but `except`.
   [[nodiscard]] bool held_for_write(FileId file,
                                     std::optional<ClientId> except = std::nullopt) const;

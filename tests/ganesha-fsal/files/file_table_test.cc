@@ -74,6 +74,54 @@ TEST_CASE("what is due is found by its records alone") {
   CHECK(table.size() == 0);
 }
 
+TEST_CASE("files with layouts are found by a data server that their maps name") {
+  using Files = std::set<FileId>;
+  FileTable table{system_clock()};
+  const auto map_of = [](std::vector<std::uint32_t> ds_ids) {
+    layout::LayoutMap map;
+    map.copies = {{layout::CopyState::kCurrent, 0, std::move(ds_ids), {}}};
+    return map;
+  };
+  const auto at = [&](FileId file, std::vector<std::uint32_t> ds_ids) {
+    const layout::LayoutMap map = map_of(std::move(ds_ids));
+    table.map_changed(file, &map);
+  };
+  const auto grant = [&](FileId file) {
+    FileTable::Changing(table, file)
+        ->layouts.grants.add(1, layout::Access::kReadWrite, table.now());
+  };
+  const auto found = [&](std::optional<std::uint32_t> ds_id) {
+    const auto files = table.with_layouts(ds_id);
+    return Files(files.begin(), files.end());
+  };
+  for (const FileId file : Files{1, 2, 3, 65}) grant(file);
+  CHECK(found(9) == Files{1, 2, 3, 65});  // of none the map is known
+  at(1, {3, 9});
+  at(65, {9, 3});  // in the same shard
+  at(2, {1, 2});
+  CHECK(found(9) == Files{1, 3, 65});
+  CHECK(found(2) == Files{2, 3});
+  table.keep_map(3, table.map(3).changes, map_of({0, 7}));
+  CHECK(found(9) == Files{1, 65});
+  CHECK(found(0).empty());
+  CHECK(found({}) == Files{1, 2, 3, 65});
+
+  FileTable::Changing(table, 4)->phase.uncut = true;  // no layout
+  at(4, {9});
+  CHECK(found(9) == Files{1, 65});
+  grant(4);
+  CHECK(found(9) == Files{1, 4, 65});
+  at(1, {3, 8});  // it was moved
+  table.map_changed(65, nullptr);
+  CHECK(found(9) == Files{4, 65});
+  CHECK(found(8) == Files{1, 65});
+  for (const FileId file : Files{1, 2, 3, 4, 65}) {
+    CHECK(FileTable::Changing(table, file)->layouts.grants.remove(1));
+  }
+  CHECK(found({}).empty());
+  CHECK(table.size() == 1);
+}
+
 TEST_CASE("who waits does so for as long as the table's clock says, whatever the machine's") {
   // Behind the machine's, as after a stop of the process; and ahead of it.
   const auto ahead = GENERATE(false, true);

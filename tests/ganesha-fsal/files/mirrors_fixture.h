@@ -56,7 +56,11 @@ struct MirrorsTest : NamespaceTest {
         .names = *names,
         .journal = *journal,
         .layouts = layouts,
-        .reach = [this](std::uint32_t id) { return reach[id]; },
+        .reach =
+            [this](std::uint32_t id) {
+              ++reach_asked[id];
+              return reach[id];
+            },
         .dead = [this](std::uint32_t id) { return dead.contains(id); },
         .servers =
             [this] {
@@ -111,10 +115,8 @@ struct MirrorsTest : NamespaceTest {
         test::give_back(layouts, file, grant.client);
       }
     }
-    for (const FileId file : files.where([](const FileState&) { return true; })) {
-      FileTable::Changing(files, file)->mirrors = {};
-      FileTable::Changing(files, file)->journal = {};
-    }
+    FileTable::Changing(files, f)->mirrors = {};
+    FileTable::Changing(files, f)->journal = {};
     names.reset();
     store.lose_power();
     open();
@@ -171,7 +173,8 @@ struct MirrorsTest : NamespaceTest {
   }
 
   const FileId f;
-  std::map<std::uint32_t, Reach> reach;  // kHere unless told
+  std::map<std::uint32_t, Reach> reach;              // kHere unless told
+  std::map<std::uint32_t, std::size_t> reach_asked;  // how often
   std::set<std::uint32_t> dead;
   Clock::duration doubt = 0ms;
   Clock::duration wrong_for = 0ms;

@@ -75,6 +75,26 @@ TEST_CASE_METHOD(MirrorsTest, "when a server goes, layouts that name it are reca
   }
 }
 
+TEST_CASE_METHOD(MirrorsTest, "when a server goes, files that are elsewhere are not looked at") {
+  constexpr FileId kElsewhere = FileId{1} << 20;  // none of the namespace's
+  const layout::LayoutMap elsewhere = make()({}).value();
+  for (FileId other = kElsewhere; other < kElsewhere + 10'000; ++other) {
+    REQUIRE(layouts.grant(other, 6, Access::kRead));
+    files.map_changed(other, &elsewhere);
+  }
+  for (const auto* const name : {"a", "b", "c"}) {
+    const FileId own = file(kRootFileId, name);
+    const layout::LayoutMap map = layout_of(own, {1, 2}, {3, 9});
+    REQUIRE(layouts.grant(own, 6, Access::kRead));
+    files.map_changed(own, &map);
+  }
+  loads[9] = {};
+  reach[9] = Reach::kGone;
+  mirrors->tick();
+  CHECK(recalls.calls.size() == 3);
+  CHECK(reach_asked[9] == 1 + 3);  // whether it is gone, and before each of its files
+}
+
 TEST_CASE_METHOD(MirrorsTest, "when a leader goes, many files are marked with one sync") {
   constexpr std::size_t kFiles = 700;
   std::size_t led = 0;
