@@ -91,7 +91,6 @@ void KeptLayouts::look_for_lost(const std::set<std::uint32_t>& away) {
   away_ = away;
   if (!more) return;
   for (auto& of : clients_) {
-    looked_at_ += 1 + of.second.files.size();
     of.second.lost = std::ranges::any_of(
         of.second.files, [&](const auto& file) { return names_any(file.second, away); });
     index(of);
@@ -103,7 +102,6 @@ bool KeptLayouts::ask(Clients::value_type& of, Clock::time_point now,
   auto& [id, client] = of;
   client.lost = false;
   for (auto& [file, kept] : client.files) {
-    ++looked_at_;
     if (!names_any(kept, away)) continue;
     client.lost = true;
     recall_at(id, file, kept, now + kAnswerTime);
@@ -119,7 +117,6 @@ KeptLayouts::Due KeptLayouts::due(Clock::time_point now, const std::set<std::uin
   while (!looks_.empty() && looks_.begin()->first <= now) {
     auto& of = *clients_.find(looks_.begin()->second);
     auto& [id, client] = of;
-    ++looked_at_;
     if (client.files.empty() && now - client.seen >= limits_.forget) {
       looks_.erase(looks_.begin());
       clients_.erase(ClientId{id});
@@ -131,7 +128,6 @@ KeptLayouts::Due KeptLayouts::due(Clock::time_point now, const std::set<std::uin
   while (!recalls_.empty() && recalls_.begin()->at <= now &&
          due.recalled.size() < limits_.recalls_at_once) {
     const Recall next = *recalls_.begin();
-    ++looked_at_;
     due.recalled.emplace_back(next.file, next.client);
     Kept& kept = clients_.at(next.client).files.at(next.file);
     recall_at(next.client, next.file, kept, now + limits_.time / 2);

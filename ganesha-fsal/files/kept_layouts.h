@@ -77,8 +77,6 @@ class KeptLayouts {
   [[nodiscard]] Due due(Clock::time_point now, const std::set<std::uint32_t>& away);
   // Whether the client understood what it was asked for.
   void answered(ClientId client, bool understood);
-  // Layouts and clients that due() has looked at so far.
-  [[nodiscard]] std::uint64_t looked_at() const { return looked_at_; }
 
  private:
   static constexpr Clock::time_point kNever = Clock::time_point::max();
@@ -123,7 +121,6 @@ class KeptLayouts {
   std::set<Recall> recalls_;
   std::set<std::uint32_t> away_;  // at the last due()
   std::size_t size_ = 0;
-  std::uint64_t looked_at_ = 0;
 };
 
 }  // namespace weft::mds
