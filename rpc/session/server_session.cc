@@ -93,11 +93,11 @@ bool ServerSession::wait_for_reply(const nfs4::SequenceArgs& args,
                                                                std::memory_order_acq_rel) ||
                              running == word(kTaken, args.sequence);
     if (!running_yet) return false;
-    if (slot.takers == nullptr) slot.takers = std::make_unique<Takers>();
-    slot.takers->push_back(std::move(taker));
-    if (slot.takers->size() > kMaxTakers) {
-      before = std::move(slot.takers->front());
-      slot.takers->erase(slot.takers->begin());
+    Takers& takers = takers_[args.slot];
+    takers.push_back(std::move(taker));
+    if (takers.size() > kMaxTakers) {
+      before = std::move(takers.front());
+      takers.erase(takers.begin());
     }
   }
   if (before != nullptr) before->take({});
@@ -121,10 +121,10 @@ std::vector<std::unique_ptr<ReplyTaker>> ServerSession::finish(
   running = word(kRunning, static_cast<std::uint32_t>(running));
   if (slot.word.compare_exchange_strong(running, idle, std::memory_order_acq_rel)) return {};
   const MutexLock lock(takers_mutex_);
-  Takers takers = std::move(*slot.takers);
-  slot.takers.reset();
+  auto taken = takers_.extract(slot_index);
+  WEFT_ASSERT(!taken.empty());
   slot.word.store(idle, std::memory_order_release);
-  return takers;
+  return std::move(taken.mapped());
 }
 
 bool ServerSession::busy() const {

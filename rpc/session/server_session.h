@@ -25,6 +25,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -141,8 +142,7 @@ class ServerSession {
     std::atomic<Word> word{0};
     std::uint32_t op_count = 0;
     bool kept = false;
-    std::vector<std::byte> reply;    // memory is taken when there is something to keep
-    std::unique_ptr<Takers> takers;  // guarded by takers_mutex_, no name in here; null: none
+    std::vector<std::byte> reply;  // memory is taken when there is something to keep
   };
   static_assert(sizeof(Slot) == 64);  // there are 64 a session
 
@@ -156,6 +156,7 @@ class ServerSession {
   const Limits limits_;
   std::unique_ptr<Slot[]> slots_;
   Mutex takers_mutex_;
+  std::map<std::uint32_t, Takers> takers_ WEFT_GUARDED_BY(takers_mutex_);  // by slot; none empty
   std::atomic<bool> dead_{false};
 };
 
