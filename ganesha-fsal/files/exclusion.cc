@@ -144,6 +144,7 @@ void Mirrors::begin_exclusion(FileId file, const layout::LayoutMap& marked, cons
   const FileTable::Changing record(parts_.files, file);
   MirrorState& state = record->mirrors;
   state.excluded[loss.ds_id] = begun(loss, place.stripe);
+  ++record->progress;
   if (!state.leads.empty() && state.leads[place.stripe] == place.copy && next) {
     state.leads[place.stripe] = *next;
     if (state.renumbered && marked.object_epoch < state.renumbered->epoch) {

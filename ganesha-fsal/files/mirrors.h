@@ -120,7 +120,14 @@ class Mirrors final : public MissedCopies {
     // here still.
     Clock::duration doubt = std::chrono::milliseconds(1500);
     Clock::duration patience = std::chrono::seconds(2);
-    // While being patient, for what no record tells: data servers come and go.
+    // Who is patient goes on with the file's progress: a layout is back, a fence has been answered,
+    // copies have said whether they have the object, or one is left out. He looks again so often
+    // besides, for what is no progress of a file:
+    //   - time: a server counts as gone (Registry), `doubt`, `retry` or the grace period is over
+    //     (grants_known());
+    //   - of servers: one is back, is found dead, or can no longer carry out what was given up
+    //     (late());
+    //   - the map has changed, by a repair or a move.
     Clock::duration look_again = std::chrono::milliseconds(50);
     // Of a fence that failed, and of a question that did not come there.
     Clock::duration retry = std::chrono::milliseconds(500);

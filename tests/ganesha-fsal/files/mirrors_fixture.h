@@ -93,7 +93,8 @@ struct MirrorsTest : NamespaceTest {
         .late = [this](const layout::ObjectId&, std::uint32_t id) { return given_up.contains(id); },
         .grants_known = [this] { return grants_known; },
         .doubt = doubt,
-        .patience = 0ms,
+        .patience = patience,
+        .look_again = patience,
         .retry = 0ms,
         .owing_for = 0ms,
         .owing_retry = 0ms,
@@ -177,6 +178,7 @@ struct MirrorsTest : NamespaceTest {
   std::map<std::uint32_t, std::size_t> reach_asked;  // how often
   std::set<std::uint32_t> dead;
   Clock::duration doubt = 0ms;
+  Clock::duration patience = 0ms;  // who waits does so for progress alone
   Clock::duration wrong_for = 0ms;
   std::map<std::uint32_t, layout::ServerLoad> loads{{1, {}}, {2, {}}, {3, {}}, {4, {}}};
   std::map<std::uint32_t, std::uint64_t> served;  // bytes a second

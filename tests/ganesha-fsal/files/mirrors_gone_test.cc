@@ -185,6 +185,18 @@ TEST_CASE_METHOD(MirrorsTest, "writers of before a restart are fenced before oth
   CHECK(begin());
 }
 
+TEST_CASE_METHOD(MirrorsTest, "who writes goes on as soon as a leader that is gone is left out") {
+  patience = 5s;
+  fence_at_once = true;
+  start();
+  const auto first = begin();
+  REQUIRE(first);
+  reach[1] = Reach::kGone;
+  const auto before = files.now();
+  CHECK(begin()->leads == Leads{1, 0});
+  CHECK(files.now() - before < 2s);
+}
+
 // The fence may be there before it is at the leader.
 TEST_CASE_METHOD(MirrorsTest, "what the fence of earlier writers stops is no loss of a copy") {
   grant_write(5);
