@@ -12,6 +12,7 @@
 #include "rpc/xdr/describe_json.h"
 #include "tools/weft/commands.h"
 #include "tools/weft/output.h"
+#include "tools/weft/report.h"
 #include "tools/weft/table.h"
 
 namespace weft::cli {
@@ -27,33 +28,6 @@ std::string time_text(std::int64_t ns) {
   if (::gmtime_r(&seconds, &utc) == nullptr) return "?";
   static_cast<void>(std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc));
   return text;
-}
-
-std::string restored_text(const mds::RestoredReport& report) {
-  if (!report.restored) return "this metadata store never came back from a backup\n";
-  std::string out = fmt::format(
-      "restored on {} from a backup of {}\n"
-      "{} files are still to be compared with their objects\n"
-      "{} files are longer than at the backup: they were written since\n"
-      "{} files have lost bytes since the backup\n",
-      time_text(report.restored_ns), time_text(report.made_ns), report.unchecked, report.grown,
-      report.damaged);
-  for (const mds::DamagedFileReport& file : report.files) {
-    out += fmt::format("  fileid {}: {}: {} objects gone, {} cut\n", file.fileid,
-                       file.path.empty() ? "no name found" : printable(file.path), file.missing,
-                       file.cut);
-  }
-  if (report.damaged > report.files.size()) {
-    out += fmt::format("  and {} more\n", report.damaged - report.files.size());
-  }
-  if (report.damaged > 0) {
-    out +=
-        "These answer I/O errors. Remove them, write them anew, or weft restored accept FILE:\n"
-        "what is gone is zeros then.\n";
-  }
-  out +=
-      "Files made since have no name any more; weft audit start --check tells of their objects\n";
-  return out;
 }
 
 backup::BackupJob job_of(const mds::CheckpointReport& checkpoint, const std::string& configuration,
@@ -78,6 +52,34 @@ bool says_gone(const Result<>& ended) {
 }
 
 }  // namespace
+
+std::string restored_text(const mds::RestoredReport& report) {
+  if (!report.restored) return "this metadata store never came back from a backup\n";
+  std::string out = fmt::format(
+      "restored on {} from a backup of {}\n"
+      "{} files are still to be compared with their objects\n"
+      "{} files are longer than at the backup: they were written since\n"
+      "{} files have lost bytes since the backup\n",
+      time_text(report.restored_ns), time_text(report.made_ns), report.unchecked, report.grown,
+      report.damaged);
+  for (const mds::DamagedFileReport& file : report.files) {
+    out += wrapped(fmt::format("  fileid {}: ", file.fileid),
+                   fmt::format("{}: {} objects gone, {} cut",
+                               file.path.empty() ? "no name found" : printable(file.path),
+                               file.missing, file.cut));
+  }
+  if (report.damaged > report.files.size()) {
+    out += fmt::format("  and {} more\n", report.damaged - report.files.size());
+  }
+  if (report.damaged > 0) {
+    out +=
+        "These answer I/O errors. Remove them, write them anew, or\n"
+        "weft restored accept FILE: what is gone is zeros then.\n";
+  }
+  return out +
+         "Files made since have no name any more;\n"
+         "weft audit start --check tells of their objects\n";
+}
 
 int backup_command(const Settings& settings, const BackupOptions& options) {
   std::string configuration = options.configuration;

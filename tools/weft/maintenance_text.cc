@@ -9,9 +9,12 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
+constexpr std::size_t kLongestName = 50;  // columns, in a sentence
+
 std::string title(const mds::ServerName& server) {
   return server.name.empty() ? fmt::format("data server {}", server.id)
-                             : fmt::format("data server {} ({})", server.id, server.name);
+                             : fmt::format("data server {} ({})", server.id,
+                                           shortened(printable(server.name), kLongestName));
 }
 
 // Coarser than human_duration(): these lines are of things that take long.
@@ -148,7 +151,9 @@ std::string maintenance_text(const mds::MaintenanceReport& report) {
                                         : server + ": " + asked.error);
   }
   std::string out;
-  for (const std::string& line : lines) out += printable(line) + "\n";
+  for (const std::string& line : lines) {
+    out += report.audit ? wrapped("", printable(line)) : printable(line) + "\n";
+  }
   return out;
 }
 

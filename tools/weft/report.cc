@@ -40,21 +40,30 @@ std::string states_of(const std::vector<DataServerReport>& servers) {
   return out.empty() ? "none registered" : out;
 }
 
-// What is under way, for data servers where something is.
+// What is under way, for data servers where something is. Numbers are not shortened: beside long
+// ones, of files made after a restore, there is no room for all columns in one table.
 std::string repairs_text(const std::vector<DataServerReport>& servers) {
-  Table table({"ID", "JOB", "FILEID", "FROM", "COMPARED", "OF", "COPIED", "RATE", "REMAINING"});
-  bool any = false;
+  Table all({"ID", "JOB", "FILEID", "FROM", "COMPARED", "OF", "COPIED", "RATE", "REMAINING"});
+  Table jobs({"ID", "JOB", "FILEID", "FROM", "REMAINING"});
+  Table bytes({"ID", "FILEID", "COMPARED", "OF", "COPIED", "RATE"});
   for (const DataServerReport& server : servers) {
+    const std::string id = std::to_string(server.id);
     for (const mds::RepairReport& job : server.repairs) {
-      any = true;
-      table.add({std::to_string(server.id), printable(job.kind), std::to_string(job.fileid),
-                 std::to_string(job.source), human_bytes(job.compared_bytes),
-                 human_bytes(job.total_bytes), human_bytes(job.copied_bytes),
-                 human_bytes(job.bytes_per_second) + "/s",
-                 job.remaining_ms == 0 ? "-" : short_duration(job.remaining_ms)});
+      const std::string kind = printable(job.kind);
+      const std::string file = std::to_string(job.fileid);
+      const std::string from = std::to_string(job.source);
+      const std::string compared = human_bytes(job.compared_bytes);
+      const std::string total = human_bytes(job.total_bytes);
+      const std::string copied = human_bytes(job.copied_bytes);
+      const std::string rate = human_bytes(job.bytes_per_second) + "/s";
+      const std::string left = job.remaining_ms == 0 ? "-" : short_duration(job.remaining_ms);
+      all.add({id, kind, file, from, compared, total, copied, rate, left});
+      jobs.add({id, kind, file, from, left});
+      bytes.add({id, file, compared, total, copied, rate});
     }
   }
-  return any ? "\n" + table.text() : "";
+  if (all.empty()) return "";
+  return "\n" + (all.fits() ? all.text() : jobs.text() + "\n" + bytes.text());
 }
 
 std::string not_accepted_text(const std::vector<DataServerReport>& servers) {

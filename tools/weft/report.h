@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ganesha-fsal/admin/backup_reports.h"
 #include "ganesha-fsal/admin/health.h"
 #include "ganesha-fsal/admin/source.h"
 #include "rpc/xdr/describe_json.h"
@@ -22,6 +23,8 @@ using mds::status_json;
 [[nodiscard]] std::string data_servers_text(const std::vector<mds::DataServerReport>& servers);
 [[nodiscard]] std::string file_text(const mds::FileReport& file);
 [[nodiscard]] std::string scrub_text(const mds::ScrubReport& scrub);
+// Of times by UTC.
+[[nodiscard]] std::string restored_text(const mds::RestoredReport& report);
 [[nodiscard]] std::string maintenance_text(const mds::MaintenanceReport& report);
 [[nodiscard]] std::string policy_text(const mds::PolicyReport& report);
 [[nodiscard]] std::string verify_text(const std::string& mount, const Judgement& judgement);

@@ -21,6 +21,10 @@ bool stands_right(const std::vector<std::vector<std::string>>& rows, std::size_t
          });
 }
 
+std::size_t line_of(const std::vector<std::size_t>& width) {
+  return std::accumulate(width.begin(), width.end(), std::size_t{0}) + 2 * (width.size() - 1);
+}
+
 }  // namespace
 
 void Table::narrow(std::vector<std::size_t>& width) const {
@@ -29,10 +33,7 @@ void Table::narrow(std::vector<std::size_t>& width) const {
   for (std::size_t column = 0; column < head.size(); ++column) {
     if (std::ranges::find(shortened_, head[column]) != shortened_.end()) can.push_back(column);
   }
-  const auto wide = [&width] {
-    return std::accumulate(width.begin(), width.end(), std::size_t{0}) + 2 * (width.size() - 1);
-  };
-  while (!can.empty() && wide() > kScreenColumns) {
+  while (!can.empty() && line_of(width) > kScreenColumns) {
     const std::size_t widest =
         *std::ranges::max_element(can, {}, [&width](std::size_t column) { return width[column]; });
     if (width[widest] <= columns(head[widest])) return;
@@ -45,15 +46,26 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+std::vector<std::size_t> Table::widths() const {
+  std::vector<std::size_t> width(rows_.front().size(), 0);
+  for (const auto& row : rows_) {
+    for (std::size_t column = 0; column < width.size(); ++column) {
+      width[column] = std::max(width[column], columns(row[column]));
+    }
+  }
+  narrow(width);
+  return width;
+}
+
+bool Table::fits() const { return line_of(widths()) <= kScreenColumns; }
+
 std::string Table::text() const {
-  const std::size_t count = rows_.front().size();
-  std::vector<std::size_t> width(count, 0);
+  const std::vector<std::size_t> width = widths();
+  const std::size_t count = width.size();
   std::vector<bool> right(count, false);
   for (std::size_t column = 0; column < count; ++column) {
     right[column] = stands_right(rows_, column);
-    for (const auto& row : rows_) width[column] = std::max(width[column], columns(row[column]));
   }
-  narrow(width);
   std::string out;
   for (const auto& row : rows_) {
     std::string line;

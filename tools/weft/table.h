@@ -37,10 +37,13 @@ class Table {
   // A row of fewer cells than the head is filled up with empty ones. Precondition: not more.
   void add(std::vector<std::string> cells);
   [[nodiscard]] bool empty() const { return rows_.size() == 1; }
+  // Whether its lines are no longer than a screen is wide.
+  [[nodiscard]] bool fits() const;
   // Each line ends in a line feed and has no blanks at its end.
   [[nodiscard]] std::string text() const;
 
  private:
+  [[nodiscard]] std::vector<std::size_t> widths() const;
   void narrow(std::vector<std::size_t>& width) const;
 
   std::vector<std::vector<std::string>> rows_;

@@ -97,8 +97,8 @@ TEST_CASE("people are told what an audit found", "[weft]") {
   CHECK(text() ==
         "audit that changed nothing ended 5 min ago\n"
         "2 data servers gone through, 9 objects\n"
-        "2 strays, 1 of them queued for removal; 1 of files that were never made here; 2 KiB in "
-        "all\n"
+        "2 strays, 1 of them queued for removal; 1 of files that were never made here; 2\n"
+        "KiB in all\n"
         "data server 1 (ds1): 1.2.3, 2 KiB, left\n"
         "data server 2: 1.2.4, 0 KiB, left: of a file that was never made here\n"
         "and 1 more (event=stray in the log)\n"

@@ -176,6 +176,54 @@ TEST_CASE("a hundred servers with the longest names are told in 80 columns", "[w
   narrow(rates_text(rates_between(before, after, 0.1)));
 }
 
+// Of files, and of data servers, that were made after a restore.
+TEST_CASE("numbers of many digits are told whole, in 80 columns") {
+  constexpr std::uint64_t kFile = 12'345'678'901'234;
+  constexpr std::uint32_t kServer = 16'777'215;
+  constexpr std::uint64_t kMuch = (std::uint64_t{1} << 40) - 1;
+  mds::SystemReport system = sick();
+  system.data_servers.push_back(server(kServer, "rack", 50));
+  mds::DataServerReport& mended = system.data_servers.back();
+  mended.repairs = {
+      {"compare", kFile, kServer - 1, kMuch, kMuch, kMuch, kMuch, 7'000'000, 7'000'000}};
+  mended.duty = "draining";
+  mended.stuck = {{2, "no place", {kFile, kFile + 1}}};
+  const std::string servers = data_servers_text(system.data_servers);
+  narrow(servers);
+  CHECK(servers.contains("16777215  compare  12345678901234  16777214    116 min\n"));
+  CHECK(servers.contains("16777215  12345678901234  1.00 TiB  1.00 TiB  1.00 TiB  1.00 TiB/s\n"));
+  narrow(status_text(system));
+  narrow(health_text(health(system), {}));
+  const std::string file = std::to_string(kFile);
+  const mds::RestoredReport restored{
+      .restored = true,
+      .made_ns = 1,
+      .restored_ns = 2,
+      .unchecked = kFile,
+      .damaged = 3,
+      .grown = kFile,
+      .files = {{kFile, "/a folder/and its file", 12, 34}, {kFile + 1, "", 12, 34}}};
+  narrow(restored_text(restored));
+  CHECK(
+      restored_text(restored).contains("fileid " + file + ": /a folder/and its file: 12 objects"));
+  mds::MaintenanceReport maintenance{.action = "audit-status"};
+  maintenance.audit = {.rounds = 1,
+                       .age_ms = kMuch,
+                       .servers = kServer,
+                       .objects = kFile,
+                       .strays = kFile,
+                       .removed = kFile,
+                       .foreign = kFile,
+                       .bytes = kMuch,
+                       .found = {{{kServer, std::string(256, 'n')},
+                                  "1.00000b3a73ce2ff2.ffffffff",
+                                  kMuch,
+                                  "foreign"}},
+                       .failures = {{{kServer, "ds"}, "a reason that goes on and on and on"}}};
+  narrow(maintenance_text(maintenance));
+  CHECK(maintenance_text(maintenance).contains("1.00000b3a73ce2ff2.ffffffff"));
+}
+
 TEST_CASE("a system that is being drained is healthy", "[weft]") {
   CHECK(is_note("DS_LEAVING"));
   CHECK_FALSE(is_note("DS_DOWN"));
