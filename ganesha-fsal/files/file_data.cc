@@ -31,7 +31,8 @@ FileData::FileData(Parts parts)
           .names = parts_.names,
           .cluster = parts_.cluster,
           .now = [this] { return parts_.files.now(); },
-      }) {}
+      }),
+      changed_since_backup_(parts_.names) {}
 
 Result<> FileData::open() {
   const auto inherited = parts_.journal.open();

@@ -64,6 +64,7 @@
 #include "ganesha-fsal/cluster/cluster.h"
 #include "ganesha-fsal/cluster/removal_queue.h"
 #include "ganesha-fsal/files/behind.h"
+#include "ganesha-fsal/files/changed_since_backup.h"
 #include "ganesha-fsal/files/ds_fencer.h"
 #include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/flex_reports.h"
@@ -295,6 +296,8 @@ class FileData {
   [[nodiscard]] Result<> fit(FileId file);
   // A file whose objects do not is served as it is: what is gone is zeros. kInvalid: they do.
   [[nodiscard]] Result<> accept_restored(FileId file);
+  // Those that were found to be written since.
+  [[nodiscard]] ChangedSinceBackup& changed_since_backup() { return changed_since_backup_; }
 
   [[nodiscard]] DataCounters counters() const;
 
@@ -460,6 +463,8 @@ class FileData {
   [[nodiscard]] Result<> look_at_objects(FileId file, bool as_is);
   [[nodiscard]] Result<> judge_objects(FileId file, const layout::LayoutMap& map,
                                        std::span<const RestoredStripe> stripes, bool as_is);
+  void note_changes(const InodeAttributes& before, std::span<const RestoredStripe> stripes,
+                    const SinceBackup& since);
 
   // flex_files.cc: the flexfiles layout
   [[nodiscard]] Result<Granted> make_flex_layout(const LayoutRequest& request,
@@ -476,6 +481,7 @@ class FileData {
   SizeAsks asks_;
   FlexReports reports_;
   UsedSpace space_;
+  ChangedSinceBackup changed_since_backup_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> reads_{0};

@@ -7,7 +7,9 @@
 //   3. of several copies of a stripe one stays current, of those that reach that far the one
 //      written last; the others are marked stale from end to end, and repaired from it;
 //   4. the file grows to what its objects hold: it was written since;
-//   5. a cut that was pending at the backup is forgotten if it was made since (was_cut()).
+//   5. a cut that was pending at the backup is forgotten if it was made since (was_cut());
+//   6. that it grew, or that one of its objects was written after the backup was made, by its data
+//      server's clock, is noted for an administrator (changed_since_backup.h).
 //
 // Where no copy of a stripe reaches that far the file is damaged. It is not read or written, which
 // is EIO at clients, until it is cut to nothing, or an administrator wants it as it is. A file that
@@ -82,6 +84,18 @@ bool was_cut(const PendingTruncate& cut, const Stripes& stripes, std::int64_t ma
     }
   }
   return false;
+}
+
+// When one of the objects was written last.
+template <class Stripes>
+std::int64_t last_write_ns(const Stripes& stripes) {
+  std::int64_t last = 0;
+  for (const auto& stripe : stripes) {
+    for (const auto& found : stripe.there) {
+      if (found.object.exists) last = std::max(last, found.object.mtime_ns);
+    }
+  }
+  return last;
 }
 
 }  // namespace
@@ -204,10 +218,22 @@ Result<> FileData::judge_objects(FileId file, const layout::LayoutMap& map,
   if (grew) since.end = end;
   if (auto kept = parts_.names.judge_restored(file, std::nullopt, since); !kept) return kept;
   if (was_made) FileTable::Changing(parts_.files, file)->phase.uncut = false;
-  if (since.end == 0) return {};
-  spdlog::warn("event=restored_file_grew file={:x} from={} to={}", file, inode->size, end);
-  parts_.changed(file);
+  note_changes(*inode, stripes, since);
+  if (since.end > 0) parts_.changed(file);
   return {};
+}
+
+void FileData::note_changes(const InodeAttributes& before, std::span<const RestoredStripe> stripes,
+                            const SinceBackup& since) {
+  if (since.end > 0) {
+    spdlog::info("event=restored_file_grew file={:x} from={} to={}", before.id, before.size,
+                 since.end);
+    changed_since_backup_.note(before.id,
+                               fmt::format("grew from {} to {} bytes", before.size, since.end));
+  } else if (last_write_ns(stripes) > parts_.names.restore()->made_ns) {
+    spdlog::info("event=restored_file_written file={:x}", before.id);
+    changed_since_backup_.note(before.id, "was written");
+  }
 }
 
 }  // namespace weft::mds

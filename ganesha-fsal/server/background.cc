@@ -175,17 +175,18 @@ void Background::run_writer() {
   }
 }
 
-// Files of a backup that nobody has asked for yet. When all are looked at it has nothing more to
-// do.
+// Files of a backup that nobody has asked for yet. When all are looked at there is only to tell of
+// what administrators accept.
 void Background::run_restorer() {
+  bool done = false;
   MutexLock lock(mutex_);
   while (!stopping_) {
     wake_.wait_for(mutex_, kTick, [this]() WEFT_REQUIRES(mutex_) { return stopping_; });
     if (stopping_) return;
     lock.unlock();
-    const bool done = look_at_restored();
+    done = done || look_at_restored();
+    server_.data().changed_since_backup().tell([this] { return stops(); });
     lock.lock();
-    if (done) return;
   }
 }
 

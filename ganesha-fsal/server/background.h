@@ -8,6 +8,8 @@
 //   keeper   twenty times a second: kept layouts that are to come back; asking a client may wait
 //            for its backchannel
 //   writer   once a second: what happened (events.h) goes to its file, whose disk may hang
+//   restorer of a store that came back from a backup: compares files with their objects that nobody
+//            has asked for, and tells which were written since, which goes through all names
 //
 // Threading: server_up() from any thread, also before start(); the others from the owner's.
 //

@@ -23,9 +23,13 @@ constexpr std::uint64_t kMostNumber = std::uint64_t{1} << 62;
 struct Sentence {
   std::string_view event;
   std::string_view text;
+  bool each = false;  // what is told of another file is another event
 };
 constexpr std::array kSentences = {
     Sentence{"audit_ended", "audit ended: {objects} objects, {strays} strays, {removed} removed"},
+    Sentence{"changed_since_backup", "{path} (fileid {fileid}) {what} after the backup", true},
+    Sentence{"changed_since_backup_more",
+             "{files} more files grew or were written after the backup: the log has their fileids"},
     Sentence{"checkpoint_dropped", "a backup of the metadata store was given up: {why}"},
     Sentence{"checkpoint_made", "a backup of the metadata store has begun"},
     Sentence{"control_dropped", "{from} did not get in as a data server: {why}"},
@@ -158,9 +162,16 @@ std::optional<std::uint32_t> server_of(const Line& line) {
   return id;
 }
 
+const Sentence* sentence_of(std::string_view event) {
+  const auto found = std::ranges::find(kSentences, event, &Sentence::event);
+  return found == kSentences.end() ? nullptr : &*found;
+}
+
 bool same_kind(const EventReport& a, const EventReport& b) {
   const auto id = [](const EventReport& of) { return of.server ? of.server->id : 0; };
-  return a.event == b.event && id(a) == id(b);
+  if (a.event != b.event || id(a) != id(b)) return false;
+  const Sentence* const sentence = sentence_of(a.event);
+  return sentence == nullptr || !sentence->each || a.text == b.text;
 }
 
 }  // namespace
@@ -168,13 +179,13 @@ bool same_kind(const EventReport& a, const EventReport& b) {
 void Events::note(EventLevel level, std::string_view text) {
   const auto line = parse(text);
   if (!line) return;
-  const auto known = std::ranges::find(kSentences, line->event, &Sentence::event);
-  if (known == kSentences.end() && level == EventLevel::kNote) return;
+  const Sentence* const known = sentence_of(line->event);
+  if (known == nullptr && level == EventLevel::kNote) return;
   EventReport event;
   event.level = level;
   event.event = line->event;
   if (const auto id = server_of(*line)) event.server = {*id, ""};
-  event.text = known == kSentences.end() ? spelled_out(*line) : fill(known->text, *line);
+  event.text = known == nullptr ? spelled_out(*line) : fill(known->text, *line);
   event.text = event.text.substr(0, kMaxReportText);
   event.at_ms = static_cast<std::uint64_t>(clock_.wall_ns() / 1'000'000);
   event.first_ms = event.at_ms;

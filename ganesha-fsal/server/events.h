@@ -4,7 +4,9 @@
 // warning or an error, or when its name is in the table of events.cc, which has sentences for
 // people. What happens again, by the same name to the same data server, within kTogether of the
 // last time (a restart may be between) is one event with it, and moves to the end: a thousand
-// copies that miss writes push nothing out. At most kMost are remembered; the oldest go first.
+// copies that miss writes push nothing out. Of some names, which come for a limited number of
+// files, it is one event only when the text is the same, too. At most kMost are remembered; the
+// oldest go first.
 //
 // With keep() they survive the process, in a file that save() replaces as a whole. It is not
 // synced: what a crash leaves of it counts if it can be read, and otherwise the log has to do.

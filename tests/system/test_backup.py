@@ -164,6 +164,7 @@ def test_the_metadata_disk_is_lost(run, cluster):
     assert "weft audit start --check tells" in weft(cluster, "restored", "status").stdout
     assert any("lost bytes" in problem for problem in counters.weft(cluster, "status")["problems"])
 
+    what_was_written_since_is_told(cluster)
     new_files_have_nothing_old(cluster)
     strays_stay_until_they_are_not_wanted(cluster, strays)
     damage_is_an_administrators(cluster)
@@ -175,6 +176,20 @@ def test_the_metadata_disk_is_lost(run, cluster):
     cluster.mds.stop()
     done = weft(cluster, "fsck", "--json", str(store), check=False)
     assert json.loads(done.stdout)["clean"], done.stdout
+
+
+def what_was_written_since_is_told(cluster):
+    def told():
+        return {event["text"] for event in counters.weft(cluster, "events")["events"]
+                if event["event"] == "changed_since_backup"}
+
+    def names(file, what):
+        return any(text.startswith(file + " (fileid ") and text.endswith(what) for text in told())
+    wait_until(lambda: names("/d/grown", ") grew from 3145728 to 4194304 bytes after the backup"),
+               30, "the file that grew to be told", 0.5)
+    wait_until(lambda: names("/d/rewritten", ") was written after the backup"), 30,
+               "the file that was rewritten to be told", 0.5)
+    assert not any("/d/keep1 " in text for text in told())
 
 
 def new_files_have_nothing_old(cluster):

@@ -5,6 +5,7 @@
 #include "ganesha-fsal/server/admin_backup.h"
 #include "ganesha-fsal/server/admin_reports.h"
 #include "tests/ganesha-fsal/server/server_fixture.h"
+#include "tests/rpc/log_lines.h"
 
 namespace weft::mds {
 namespace {
@@ -33,8 +34,8 @@ struct Restored : ServerTest {
     }
   }
   // With `size` bytes, all of them at the data servers.
-  FileId put(std::string_view name, std::uint64_t size) {
-    const FileId made = file(kRootFileId, name);
+  FileId put(std::string_view name, std::uint64_t size, FileId folder = kRootFileId) {
+    const FileId made = file(folder, name);
     const auto map = names->ensure_layout(made, [&](const InodeAttributes&) {
       layout::LayoutMap map;
       map.stripe_unit = kUnit;
@@ -82,6 +83,13 @@ struct Restored : ServerTest {
   std::uint64_t held(std::size_t at, FileId file) {
     const std::lock_guard lock(servers[at]->mutex);
     return servers[at]->sizes[file];
+  }
+  // What is told of files that were written since.
+  std::vector<std::string> told(rpc::test::LogLines& log) {
+    server->data().changed_since_backup().tell([] { return false; });
+    std::vector<std::string> lines = log.take();
+    std::erase_if(lines, [](const auto& line) { return !line.contains("=changed_since_backup"); });
+    return lines;
   }
   std::vector<std::unique_ptr<FakeServer>> servers;
 };
@@ -187,6 +195,62 @@ TEST_CASE_METHOD(Restored, "restored: what was written since is there") {
   CHECK(names->restored_grown() == 1);
   restore(1'790'000'010'000'000'000);
   CHECK(names->restored_grown() == 0);
+}
+
+TEST_CASE_METHOD(Restored, "restored: what was written since is told by name") {
+  const FileId grown = put("gro\"wn", kUnit);
+  const FileId written = put("written", 3 * kUnit, dir(kRootFileId, "d"));
+  const FileId before = put("before", 3 * kUnit);
+  const FileId removed = put("removed", kUnit);
+  const FileId accepted = put("accepted", 3 * kUnit);
+  restore();
+  rpc::test::LogLines log;
+  servers[1]->hold(grown, 2 * kUnit, kMade - kHour);  // by its clock that is of before
+  servers[1]->hold(written, 2 * kUnit, kMade + 1);
+  servers[0]->hold(before, 3 * kUnit, kMade);
+  servers[0]->hold(removed, kUnit, kMade + 1);
+  servers[0]->hold(accepted, kUnit, kMade + 1);
+  for (const FileId file : {grown, written, before, removed}) REQUIRE(server->data().fit(file));
+  CHECK(server->data().fit(accepted).error() == Errc::kIo);
+  REQUIRE(names->remove(kSuperuser, kRootFileId, "removed"));
+  CHECK(told(log) ==
+        std::vector<std::string>{
+            fmt::format("info event=changed_since_backup fileid={} path=\"/gro\\x22wn\" "
+                        "what=\"grew from 65536 to 131072 bytes\"",
+                        grown),
+            fmt::format("info event=changed_since_backup fileid={} path=\"/d/written\" "
+                        "what=\"was written\"",
+                        written),
+            fmt::format("info event=changed_since_backup fileid={} path=\"a file without a name\" "
+                        "what=\"was written\"",
+                        removed)});
+  CHECK(told(log).empty());
+  REQUIRE(server->data().accept_restored(accepted));
+  CHECK(told(log) ==
+        std::vector<std::string>{fmt::format("info event=changed_since_backup fileid={} "
+                                             "path=\"/accepted\" what=\"was written\"",
+                                             accepted)});
+  CHECK(server->data().changed_since_backup().told() == 4);
+}
+
+TEST_CASE_METHOD(Restored, "restored: of many that were written since some are told by name") {
+  constexpr std::size_t kMost = ChangedSinceBackup::kMostNamed;
+  std::vector<FileId> files;
+  for (std::size_t at = 0; at < kMost + 3; ++at) files.push_back(put(std::to_string(at), kUnit));
+  restore();
+  rpc::test::LogLines log;
+  for (const FileId file : files) {
+    servers[0]->hold(file, kUnit, kMade + 1);
+    REQUIRE(server->data().fit(file));
+  }
+  // Whose search for names ends too soon is told later.
+  server->data().changed_since_backup().tell([] { return true; });
+  CHECK(server->data().changed_since_backup().told() == 0);
+  const auto lines = told(log);
+  REQUIRE(lines.size() == kMost + 1);
+  CHECK(lines[kMost - 1].contains("path=\"/99\""));
+  CHECK(lines[kMost] == "info event=changed_since_backup_more files=3");
+  CHECK(told(log).empty());
 }
 
 TEST_CASE_METHOD(Restored, "restored: what was written since, and is gone, is no hole") {
@@ -450,12 +514,18 @@ TEST_CASE_METHOD(Restored, "restored: files that nobody asks for are looked at, 
   const FileId g = put("g", 3 * kUnit);
   restore();
   gone(0, g);
+  for (const auto& one : servers) one->hold(f, 3 * kUnit, kMade + kHour);
   server->start_background();
   REQUIRE(await_that([&] { return state(f) == std::nullopt && state(g) == State::kDamaged; }));
+  REQUIRE(await_that([&] { return server->data().changed_since_backup().told() == 1; }));
   StatusReport report;
   add_restored(*names, report);
   CHECK(report.restored_damaged == 1);
   CHECK(report.restored_unchecked == 0);
+  // It goes on to tell of what is accepted later.
+  for (const auto& one : servers) one->hold(g, 3 * kUnit, kMade + kHour);
+  REQUIRE(server->data().accept_restored(g));
+  CHECK(await_that([&] { return server->data().changed_since_backup().told() == 2; }));
 }
 
 }  // namespace weft::mds

@@ -85,6 +85,21 @@ TEST_CASE_METHOD(EventsTest, "events: what happens again soon is one event, at t
   CHECK(events->after(0).events.back().times == 1);
 }
 
+TEST_CASE_METHOD(EventsTest, "events: each file that was written after a backup is one event") {
+  constexpr const char* kLine =
+      "event=changed_since_backup fileid={} path=\"/d {}\" what=\"was written\"";
+  for (const int file : {7, 8, 7}) {
+    events->note(EventLevel::kNote, fmt::format(fmt::runtime(kLine), file, file));
+  }
+  events->note(EventLevel::kNote, "event=changed_since_backup_more files=3");
+  events->note(EventLevel::kNote, "event=changed_since_backup_more files=5");
+  CHECK(told() == std::vector<std::string>{
+                      "note - /d 8 (fileid 8) was written after the backup",
+                      "note - /d 7 (fileid 7) was written after the backup",
+                      "note - 5 more files grew or were written after the backup: the log has "
+                      "their fileids"});
+}
+
 TEST_CASE_METHOD(EventsTest, "events: the oldest go") {
   for (unsigned ds = 1; ds <= Events::kMost + 5; ++ds) {
     events->note(EventLevel::kNote, fmt::format("event=data_server_connected ds={}", ds));
