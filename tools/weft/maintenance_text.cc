@@ -17,16 +17,6 @@ std::string title(const mds::ServerName& server) {
                                            shortened(printable(server.name), kLongestName));
 }
 
-// Coarser than human_duration(): these lines are of things that take long.
-std::string coarse(std::uint64_t milliseconds) {
-  const std::uint64_t seconds = milliseconds / 1000;
-  if (seconds < 120) return fmt::format("{} s", seconds);
-  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
-  return fmt::format("{} h", seconds / 3600);
-}
-
-std::string kib(std::uint64_t bytes) { return fmt::format("{} KiB", (bytes + 1023) / 1024); }
-
 std::string what_became(const mds::StrayReport& stray) {
   if (stray.is == "removed") return "queued for removal";
   return stray.is == "foreign" ? "left: of a file that was never made here" : "left";
@@ -35,20 +25,21 @@ std::string what_became(const mds::StrayReport& stray) {
 Lines audit_lines(const mds::AuditReport& audit) {
   if (!audit.running && audit.rounds == 0) return {"no audit since the metadata server started"};
   Lines lines;
-  lines.push_back(audit.running ? fmt::format("audit running for {}{}", coarse(audit.age_ms),
-                                              audit.only_tell ? ", changing nothing" : "")
-                                : fmt::format("audit{} ended {} ago",
-                                              audit.only_tell ? " that changed nothing" : "",
-                                              coarse(audit.age_ms)));
+  lines.push_back(audit.running
+                      ? fmt::format("audit running for {}{}", short_duration(audit.age_ms),
+                                    audit.only_tell ? ", changing nothing" : "")
+                      : fmt::format("audit{} ended {} ago",
+                                    audit.only_tell ? " that changed nothing" : "",
+                                    short_duration(audit.age_ms)));
   lines.push_back(
       fmt::format("{} data servers gone through, {} objects", audit.servers, audit.objects));
   lines.push_back(
       fmt::format("{} strays, {} of them queued for removal; {} of files that were never made "
                   "here; {} in all",
-                  audit.strays, audit.removed, audit.foreign, kib(audit.bytes)));
+                  audit.strays, audit.removed, audit.foreign, human_bytes(audit.bytes)));
   for (const mds::StrayReport& stray : audit.found) {
     lines.push_back(fmt::format("{}: {}, {}, {}", title(stray.server), stray.object,
-                                kib(stray.bytes), what_became(stray)));
+                                human_bytes(stray.bytes), what_became(stray)));
   }
   const std::uint64_t all = audit.strays + audit.foreign;
   if (all > audit.found.size()) {
@@ -66,8 +57,8 @@ Lines plan_lines(const mds::RebalancePlanReport& plan) {
   lines.push_back(fmt::format("fullest and emptiest are {:.1f} % apart now, and {:.1f} % after",
                               plan.spread_before * 100, plan.spread_after * 100));
   for (const mds::PlannedMovesReport& moves : plan.moves) {
-    lines.push_back(fmt::format("data server {} to {}: {} objects, {} MiB", moves.from, moves.to,
-                                moves.objects, moves.bytes >> 20));
+    lines.push_back(fmt::format("data server {} to {}: {} objects, {}", moves.from, moves.to,
+                                moves.objects, human_bytes(moves.bytes)));
   }
   if (!plan.whole) lines.push_back("there is more: not all objects were looked at");
   return lines;

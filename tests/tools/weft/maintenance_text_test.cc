@@ -70,7 +70,7 @@ TEST_CASE("people are told what a rebalance would do", "[weft]") {
   const auto plan = [](auto& report) { report.plan = {0.31, 0.042, false, {{1, 2, 3, 5 << 20}}}; };
   CHECK(text_of("rebalance-plan", plan) ==
         "fullest and emptiest are 31.0 % apart now, and 4.2 % after\n"
-        "data server 1 to 2: 3 objects, 5 MiB\n"
+        "data server 1 to 2: 3 objects, 5.00 MiB\n"
         "there is more: not all objects were looked at\n");
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("people are told what an audit found", "[weft]") {
   CHECK(text() == "no audit since the metadata server started\n");
   audit.running = true;
   audit.age_ms = 90'000;
-  CHECK(text().starts_with("audit running for 90 s\n"));
+  CHECK(text().starts_with("audit running for 1 min\n"));
   audit = {.only_tell = true,
            .rounds = 1,
            .age_ms = 300'000,
@@ -97,10 +97,10 @@ TEST_CASE("people are told what an audit found", "[weft]") {
   CHECK(text() ==
         "audit that changed nothing ended 5 min ago\n"
         "2 data servers gone through, 9 objects\n"
-        "2 strays, 1 of them queued for removal; 1 of files that were never made here; 2\n"
-        "KiB in all\n"
-        "data server 1 (ds1): 1.2.3, 2 KiB, left\n"
-        "data server 2: 1.2.4, 0 KiB, left: of a file that was never made here\n"
+        "2 strays, 1 of them queued for removal; 1 of files that were never made here;\n"
+        "1.46 KiB in all\n"
+        "data server 1 (ds1): 1.2.3, 1.00 KiB, left\n"
+        "data server 2: 1.2.4, 0 B, left: of a file that was never made here\n"
         "and 1 more (event=stray in the log)\n"
         "data server 3 (ds3) was not gone through to the end: away\n");
 }
