@@ -15,17 +15,12 @@ from wire.rpc import auth_sys
 from wire.xdr import Packer
 
 
-def space(number, offset=0, size=100):
-    """ALLOCATE or DEALLOCATE."""
-    packer = pack_stateid(Packer(), ops.ANONYMOUS)
-    return ops.raw(number, packer.uint64(offset).uint64(size).bytes())
-
-
 def test_0062_what_changes_a_file_needs_one_and_an_export_to_write(server, client):
-    for number in (const.Op.ALLOCATE, const.Op.DEALLOCATE):
-        assert client.compound(space(number)).status == Status.NOFILEHANDLE
+    for operation in (ops.allocate, ops.deallocate):
+        space = operation(ops.ANONYMOUS, 0, 100)
+        assert client.compound(space).status == Status.NOFILEHANDLE
         healthy(server)
-        assert client.compound(*client.at("/read"), space(number)).status == Status.ROFS
+        assert client.compound(*client.at("/read"), space).status == Status.ROFS
     for one in (ops.setxattr(b"a", b"value"), ops.removexattr(b"a")):
         assert client.compound(*client.at("/read"), one).status == Status.ROFS
         assert client.compound(one).status == Status.NOFILEHANDLE

@@ -337,6 +337,16 @@ def write(stateid, offset, data, stable=const.FILE_SYNC4):
         lambda u: {"count": u.uint32(), "committed": u.uint32(), "verifier": u.fixed(8)}))
 
 
+def allocate(stateid, offset, length):
+    packer = pack_stateid(Packer(), stateid).uint64(offset).uint64(length)
+    return Operation(Op.ALLOCATE, packer.bytes())
+
+
+def deallocate(stateid, offset, length):
+    packer = pack_stateid(Packer(), stateid).uint64(offset).uint64(length)
+    return Operation(Op.DEALLOCATE, packer.bytes())
+
+
 def commit(offset=0, count=0):
     """verifier"""
     return Operation(Op.COMMIT, Packer().uint64(offset).uint32(count).bytes(),

@@ -7,6 +7,7 @@ left. Posix makes system calls, in a process with the caller's identity; the wir
 same methods in test_rights.py. The host runs it, and client machines do.
 """
 
+import ctypes
 import errno
 import os
 import stat
@@ -24,6 +25,10 @@ CALLERS = {  # uid, gid, further groups
 DIRECTORY_MODES = (0o755, 0o775, 0o777, 0o1777, 0o1775, 0o2775, 0o2777, 0o3777, 0o555, 0o700,
                    0o711, 0o744, 0o707, 0o077)
 FILE_MODES = (0o644, 0o664, 0o666, 0o600, 0o444, 0o222, 0o111, 0o6755, 0o6777, 0o2767, 0o707)
+
+KEEP_SIZE, PUNCH_HOLE = 1, 2  # fallocate(2)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
 
 
 class Posix:
@@ -48,6 +53,10 @@ class Posix:
             os.truncate(self.at(path), 1)
         os.chown(self.at(path), uid, gid)
         os.chmod(self.at(path), mode)
+
+    def give_xattr(self, path):
+        """One that getxattr and removexattr find."""
+        os.setxattr(self.at(path), "user.b", b"1")
 
     def shown(self, path):
         """Mode, owner and group; 'gone'."""
@@ -143,6 +152,33 @@ class Posix:
     def setxattr(self, path):
         os.setxattr(self.at(path), "user.a", b"1")
 
+    def getxattr(self, path):
+        os.getxattr(self.at(path), "user.b")
+
+    def removexattr(self, path):
+        os.removexattr(self.at(path), "user.b")
+
+    def write(self, path):
+        self.to_write(path, lambda fd: os.write(fd, b"w"))
+
+    def allocate(self, path):
+        self.to_write(path, lambda fd: self.fallocate(fd, 0, 2))
+
+    def punch(self, path):
+        self.to_write(path, lambda fd: self.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 1))
+
+    def to_write(self, path, action):
+        fd = os.open(self.at(path), os.O_WRONLY)
+        try:
+            action(fd)
+        finally:
+            os.close(fd)
+
+    def fallocate(self, fd, mode, length):
+        """posix_fallocate(3) would write where the file system knows no fallocate."""
+        if libc.fallocate(fd, mode, 0, length) != 0:
+            raise OSError(ctypes.get_errno(), "fallocate")
+
 
 # An operation: its name, what it does, what to show of it afterwards. `d` is the directory that is
 # tested, `a` another that everybody may write; `f` the file that is tested, `uid` the caller's.
@@ -210,7 +246,25 @@ FILE_OPERATIONS = [
     ("utimes-now", lambda fs, f, uid: fs.utimes(f, True)),
     ("utimes-set", lambda fs, f, uid: fs.utimes(f, False)),
     ("setxattr", lambda fs, f, uid: fs.setxattr(f)),
+    ("getxattr", lambda fs, f, uid: fs.getxattr(f)),
+    ("removexattr", lambda fs, f, uid: fs.removexattr(f)),
+    ("write", lambda fs, f, uid: fs.write(f)),
+    ("allocate", lambda fs, f, uid: fs.allocate(f)),
+    ("punch", lambda fs, f, uid: fs.punch(f)),
     ("link", lambda fs, f, uid: fs.link(f, f + "-link")),
+]
+# What is done to a directory itself, each to one of its own.
+ATTRIBUTE_OPERATIONS = [
+    ("chmod", lambda fs, d, uid: fs.chmod(d, 0o750)),
+    ("chmod-set-id", lambda fs, d, uid: fs.chmod(d, 0o6755)),
+    ("chown-self", lambda fs, d, uid: fs.chown(d, uid, -1)),
+    ("chown-away", lambda fs, d, uid: fs.chown(d, 1007, -1)),
+    ("chown-same", lambda fs, d, uid: fs.chown(d, OWNER, GROUP)),
+    ("chgrp-mine", lambda fs, d, uid: fs.chown(d, -1, CALLERS_GROUP[uid])),
+    ("chgrp-foreign", lambda fs, d, uid: fs.chown(d, -1, FOREIGN)),
+    ("utimes-set", lambda fs, d, uid: fs.utimes(d, False)),
+    ("getxattr", lambda fs, d, uid: fs.getxattr(d)),
+    ("removexattr", lambda fs, d, uid: fs.removexattr(d)),
 ]
 CALLERS_GROUP = {uid: (groups or (gid,))[0] for uid, gid, groups in CALLERS.values()}
 
@@ -252,23 +306,28 @@ def cells(fs, modes=DIRECTORY_MODES, file_modes=FILE_MODES, callers=CALLERS):
                 if shows:
                     answer += " " + fs.shown(shows.format(d=d, a=a))
                 found[f"{mode:04o} {name} {operation}"] = answer
-        found.update(file_cells(fs, name, caller, file_modes))
+        found.update(own_cells(fs, "file", name, file_modes, FILE_OPERATIONS))
+        found.update(own_cells(fs, "dir", name, modes, ATTRIBUTE_OPERATIONS))
     return found
 
 
-def file_cells(fs, name, caller, modes):
+def own_cells(fs, kind, name, modes, operations):
+    """Each operation on a file, or a directory, of its own."""
     found = {}
-    base = f"{name}-files"
+    caller = CALLERS[name]
+    base = f"{name}-{kind}s"
     fs.make(base, "dir", 0, 0, 0o777)
     for mode in modes:
-        files = [f"{base}/{mode:o}-{operation}" for operation, _ in FILE_OPERATIONS]
-        for file in files:
-            fs.make(file, "file", OWNER, GROUP, mode)
+        paths = [f"{base}/{mode:o}-{operation}" for operation, _ in operations]
+        for path in paths:
+            fs.make(path, kind, OWNER, GROUP, mode)
+            if path.endswith(("getxattr", "removexattr")):
+                fs.give_xattr(path)
         answers = fs.as_caller(caller, lambda: [
-            fs.outcome(lambda: action(fs, file, caller[0]))
-            for (_, action), file in zip(FILE_OPERATIONS, files)])
-        for (operation, _), file, answer in zip(FILE_OPERATIONS, files, answers, strict=True):
-            found[f"file {mode:04o} {name} {operation}"] = f"{answer} {fs.shown(file)}"
+            fs.outcome(lambda: action(fs, path, caller[0]))
+            for (_, action), path in zip(operations, paths)])
+        for (operation, _), path, answer in zip(operations, paths, answers, strict=True):
+            found[f"{kind} {mode:04o} {name} {operation}"] = f"{answer} {fs.shown(path)}"
     return found
 
 
