@@ -337,6 +337,54 @@ cd /mnt/nfs/d; cat f; echo y >> f; echo mine > new; test $(stat -c %g new) = 402
     assert InNamespace(cluster.mds_node, denied).result(60) == (Status.ACCESS, Status.OK)
 
 
+MAKING = {  # ways to make something by name, with attributes
+    "unchecked": lambda client, name, **whose: ops.open_file(
+        name, client.clientid, create=True, **whose),
+    "guarded": lambda client, name, **whose: ops.open_file(
+        name, client.clientid, create=True, guarded=True, **whose),
+    "exclusive": lambda client, name, **whose: ops.open_file(
+        name, client.clientid, create=True, exclusive=b"verifier", **whose),
+    "directory": lambda _, name, **whose: ops.create(const.NF4DIR, name, mode=0o755, **whose),
+    "symlink": lambda _, name, **whose: ops.create(const.NF4LNK, name, target=b"to", **whose),
+    "fifo": lambda _, name, **whose: ops.create(const.NF4FIFO, name, mode=0o644, **whose),
+    "socket": lambda _, name, **whose: ops.create(const.NF4SOCK, name, mode=0o644, **whose),
+}
+USER, OTHER = 1234, 4321
+
+
+@pytest.mark.parametrize("way", MAKING)
+def test_an_owner_said_at_a_create_is_the_callers(cluster, way):
+    """CREATE and OPEN may say whose the new file is. Who may not give it away afterwards may not
+    make it another's either: chown(2)'s rule. No Linux client says it, so nobody else checks."""
+    if not cluster.counted:
+        pytest.skip("Ganesha's VFS has the kernel check it")
+    with cluster.connect(uid=USER, gid=USER) as client:
+        directory = client.at(cluster.path)
+        name = b"made-" + way.encode()
+        found = [*directory, ops.lookup(name)]
+        whose = ops.getattr([const.ATTR_OWNER, const.ATTR_OWNER_GROUP])
+
+        def make(credential, **attributes):
+            """The status, or owner and group of what was made and is removed again."""
+            reply = client.compound(*directory, MAKING[way](client, name, **attributes), whose,
+                                    credential=credential)
+            if reply.status != Status.OK:
+                assert client.compound(*found).status == Status.NOENT
+                return reply.status
+            if reply[-2].op == const.Op.OPEN:
+                client.call(*found, ops.close(reply[-2].stateid), credential=credential)
+            client.call(*directory, ops.remove(name), credential=auth_sys(0, 0))
+            return tuple(int(value) for value in reply.last.attributes.values())
+
+        user, root = auth_sys(USER, USER, (77,)), auth_sys(0, 0)
+        for foreign in ({"owner": OTHER}, {"owner": 0}, {"group": OTHER}, {"group": 0},
+                        {"owner": OTHER, "group": USER}, {"owner": USER, "group": OTHER}):
+            assert make(user, **foreign) == Status.PERM, foreign
+        assert make(user) == make(user, owner=USER, group=USER) == (USER, USER)
+        assert make(user, group=77) == (USER, 77)
+        assert make(root, owner=OTHER, group=77) == (OTHER, 77)
+
+
 def test_extended_attributes_need_the_rights_of_the_file(cluster):
     """As for data: "user." attributes are written with write permission and read with read
     permission (xattr(7)), whoever owns the file."""
