@@ -1,6 +1,6 @@
 """Which operations an export allows, and what is left when they are over.
 
-One test for each of the patches 0062 to 0065, 0094 and 0095, see docs/ganesha.md.
+One test for each of the patches 0045, 0062 to 0065, 0094 and 0095, see docs/ganesha.md.
 """
 
 import signal
@@ -8,11 +8,30 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from test_patches import granted, healthy, put
+from test_patches import granted, healthy, leaves_nothing, needs_true_sizes, put
 from wire import Client, Status, const, layout_ops, ops
 from wire.ops import pack_bitmap, pack_stateid
 from wire.rpc import auth_sys
 from wire.xdr import Packer
+
+
+@needs_true_sizes
+@pytest.mark.parametrize("why, status", [
+    ("missing", Status.NOXATTR), ("grows", None), ("not supported", Status.NOTSUPP),
+    ("no file handle", Status.NOFILEHANDLE)])
+def test_0045_a_getxattr_that_fails_leaves_nothing_behind(server, client, why, status):
+    handle, _ = client.open("/layout", b"file", create=True)
+    file = {"not supported": client.at("/mem"), "no file handle": []}.get(why, [put(handle)])
+    # A value that grows does not fit into what it was a moment ago.
+    server.set(xattr_size=2000, xattr_missing=int(why == "missing"),
+               xattr_grows=int(why == "grows"))
+
+    def fails(count):
+        for _ in range(count):
+            found = client.compound(*file, ops.getxattr(b"a")).status
+            assert found == status if status else found != Status.OK
+
+    leaves_nothing(server, fails, 2000)
 
 
 def test_0062_what_changes_a_file_needs_one_and_an_export_to_write(server, client):

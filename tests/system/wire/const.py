@@ -144,6 +144,7 @@ class Status(enum.IntEnum):
     NOT_ONLY_OP = 10081
     WRONG_TYPE = 10083
     UNION_NOTSUPP = 10090
+    NOXATTR = 10095
 
     @classmethod
     def of(cls, value):

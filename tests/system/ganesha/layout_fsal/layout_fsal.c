@@ -66,6 +66,8 @@ static struct settings {
   _Atomic uint32_t commits_held;     // while it is set, each "commit" waits
   _Atomic uint32_t names_held;       // and who made a file or a directory, each "made"
   _Atomic uint32_t xattr_size;       // bytes of the value of each extended attribute
+  _Atomic uint32_t xattr_grows;      // by a byte whenever it is asked for
+  _Atomic uint32_t xattr_missing;    // there is none
 } settings = {.body_size = 32};
 
 enum { kDeviceAddressBytes = 64, kKeyBytes = 128 };
@@ -367,12 +369,14 @@ static fsal_status_t open2(struct fsal_obj_handle* object, struct state_t* state
 }
 #endif
 
-// Any name is there.
+// Any name is there, or none.
 static fsal_status_t getxattrs(struct fsal_obj_handle* object, xattrkey4* name,
                                xattrvalue4* value) {
   (void)object, (void)name;
+  if (settings.xattr_missing != 0) return fsalstat(ERR_FSAL_NOXATTR, 0);
   const uint32_t room = value->utf8string_len;
   value->utf8string_len = settings.xattr_size;
+  if (settings.xattr_grows != 0) ++settings.xattr_size;
   if (room == 0) return fsalstat(ERR_FSAL_NO_ERROR, 0);  // how large it is was asked
   if (room < value->utf8string_len) return fsalstat(ERR_FSAL_XATTR2BIG, 0);
   memset(value->utf8string_val, 'x', value->utf8string_len);
@@ -569,6 +573,10 @@ static bool do_set(const char* arguments) {
     settings.names_held = value;
   else if (strcmp(name, "xattr_size") == 0)
     settings.xattr_size = value;
+  else if (strcmp(name, "xattr_grows") == 0)
+    settings.xattr_grows = value;
+  else if (strcmp(name, "xattr_missing") == 0)
+    settings.xattr_missing = value;
   else if (strcmp(name, "replies_wait") == 0)
     settings.replies_wait = value;
   else if (strcmp(name, "replies_held") == 0)
