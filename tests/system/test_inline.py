@@ -334,16 +334,16 @@ same("links", os.stat("c").st_nlink, 2)
 def test_the_directory_says_up_to_what_size(run, network):
     cluster = make(run, network, inline=0, extra=NEVER_BUSY)
     client = cluster.client
-    client.run("mkdir /mnt/nfs/small /mnt/nfs/none", root=True)
+    client.run("mkdir /mnt/nfs/small /mnt/nfs/none")
     weft(cluster, "policy", "set", f"{cluster.path}/small", "inline=8K")
-    client.run("chmod 777 /mnt/nfs/*; cd /mnt/nfs; head -c 8192 /dev/urandom > small/f; "
-               "head -c 8193 /dev/urandom > small/g; head -c 1 /dev/urandom > none/f", root=True)
+    client.run("cd /mnt/nfs; head -c 8192 /dev/urandom > small/f; "
+               "head -c 8193 /dev/urandom > small/g; head -c 1 /dev/urandom > none/f")
     assert layout_of(cluster, "small/f") == "inline"
     assert layout_of(cluster, "small/g") == "files"
     assert layout_of(cluster, "none/f") == "files"
     weft(cluster, "policy", "set", f"{cluster.path}/small", "inline=0")  # of new files
     client.run("cd /mnt/nfs/small; echo x >> f; head -c 1 /dev/urandom > h; "
-               "head -c 100 /dev/urandom > /tmp/h; cat /tmp/h > h", root=True)
+               "head -c 100 /dev/urandom > /tmp/h; cat /tmp/h > h")
     assert layout_of(cluster, "small/h") == "files"
 
 

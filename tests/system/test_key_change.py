@@ -117,7 +117,7 @@ def await_ended(sessions):
 
 def make_part(cluster, client):
     """A directory that is exported by itself, and mounted."""
-    client.run("mkdir -m 1777 /mnt/nfs/dir && printf part > '/mnt/nfs/dir/seen before'", root=True)
+    client.run("mkdir /mnt/nfs/dir && printf part > '/mnt/nfs/dir/seen before'")
     cluster.reload_exports([*cluster.exports, Export(9, PART, path="/dir")])
     client.mount(cluster.address, PART, at=PART_AT)
 
