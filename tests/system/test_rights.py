@@ -337,13 +337,15 @@ cd /mnt/nfs/d; cat f; echo y >> f; echo mine > new; test $(stat -c %g new) = 402
     assert InNamespace(cluster.mds_node, denied).result(60) == (Status.ACCESS, Status.OK)
 
 
+def opening(**how):
+    return lambda client, name, owner=None, **whose: ops.open_file(
+        name, client.clientid, create=True, file_owner=owner, **how, **whose)
+
+
 MAKING = {  # ways to make something by name, with attributes
-    "unchecked": lambda client, name, **whose: ops.open_file(
-        name, client.clientid, create=True, **whose),
-    "guarded": lambda client, name, **whose: ops.open_file(
-        name, client.clientid, create=True, guarded=True, **whose),
-    "exclusive": lambda client, name, **whose: ops.open_file(
-        name, client.clientid, create=True, exclusive=b"verifier", **whose),
+    "unchecked": opening(),
+    "guarded": opening(guarded=True),
+    "exclusive": opening(exclusive=b"verifier"),
     "directory": lambda _, name, **whose: ops.create(const.NF4DIR, name, mode=0o755, **whose),
     "symlink": lambda _, name, **whose: ops.create(const.NF4LNK, name, target=b"to", **whose),
     "fifo": lambda _, name, **whose: ops.create(const.NF4FIFO, name, mode=0o644, **whose),

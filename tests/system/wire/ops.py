@@ -259,9 +259,10 @@ def _unpack_open(unpacker):
 
 
 def open_file(name, clientid, owner=b"owner", share=const.SHARE_BOTH, deny=0, create=False,
-              guarded=False, exclusive=b"", mode=0o644, seqid=None, **attributes):
+              guarded=False, exclusive=b"", mode=0o644, seqid=None, file_owner=None, **attributes):
     """Opens NAME of the current directory. stateid, flags, set, delegation (0 or 3: none).
-    Exclusive is a verifier of 8 bytes (EXCLUSIVE4_1). NFSv4.0 wants a seqid, and knows no wish for
+    Owner is the open's, file_owner an attribute of the file that is made. Exclusive is a verifier
+    of 8 bytes (EXCLUSIVE4_1). NFSv4.0 wants a seqid, and knows no wish for
     a delegation."""
     wish = 0x0400 if seqid is None else 0
     packer = Packer().uint32(seqid or 0).uint32(share | wish).uint32(deny)
@@ -271,7 +272,7 @@ def open_file(name, clientid, owner=b"owner", share=const.SHARE_BOTH, deny=0, cr
         packer.uint32(3 if exclusive else 1 if guarded else 0)
         if exclusive:
             packer.fixed(exclusive, 8)
-        _pack_attributes(packer, mode=mode, **attributes)
+        _pack_attributes(packer, mode=mode, owner=file_owner, **attributes)
     return Operation(Op.OPEN, packer.uint32(0).opaque(name).bytes(), _on_success(_unpack_open))
 
 
