@@ -104,6 +104,7 @@ class Mover {
     Clock::duration idle = std::chrono::seconds(1);
     Clock::duration look_every = std::chrono::seconds(3);  // when the list was gone through
     Clock::duration rest = std::chrono::seconds(1);        // of a file that could not get on
+    Clock::duration patience = std::chrono::minutes(10);   // of a rebalance that meets only those
     Clock::duration linger = std::chrono::seconds(31);
     Clock::duration replace_after{0};  // 0: never
     std::uint64_t reserve_bytes = 64U << 20;
@@ -277,6 +278,9 @@ class Mover {
     std::uint32_t from = 0;                 // whose objects are gone through
     std::optional<layout::ObjectId> after;  // where that goes on
     bool gave = false;                      // since it began from the start
+    bool waits = false;                     // so: it met files that could not get on just then
+    Clock::time_point look_at{};            // from the start again
+    Clock::time_point gave_at{};            // the last time, or since it gives
   };
   // An object that may go from a fuller one to an emptier one.
   struct Relief {

@@ -124,9 +124,14 @@ bool Mover::even_out(Round& round) {
 }
 
 void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
-  if (now.from != from) now.after.reset();
-  if (now.from != from) now.gave = false;
+  const auto clock = parts_.clock.now();
+  if (now.from != from) {
+    now.after.reset();
+    now.gave = now.waits = false;
+    now.look_at = now.gave_at = clock;
+  }
   now.from = from;
+  if (clock < now.look_at) return;
   const auto page = parts_.names.objects_of(from, now.after, parts_.limits.page);
   if (!page) {
     now.balance.pass_over(from);
@@ -139,6 +144,7 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     whole = !full(round) && now.balance.giver() == from;
     if (!whole) break;
     now.after = object;
+    if (not_before_.contains(file)) now.waits = true;
     if (not_before_.contains(file) || moves_.contains(file)) continue;
     if (!chosen.empty() && chosen.back().file == file) continue;
     auto relief = this->relief(now.balance, file, from, round);
@@ -154,16 +160,22 @@ void Mover::relieve(Rebalance& now, std::uint32_t from, Round& round) {
     now.balance.move(one.to, from, one.size.stripe);
     --now.state.objects;
     now.state.bytes -= one.size.stripe;
-    if (!one.begun) --given;  // else it begins as any file the next time
+    if (one.begun) continue;  // it begins as any file the next time
+    --given;
+    now.waits = true;
   }
   now.gave = now.gave || given > 0;
   now.state.spread = now.balance.spread();
   if (!whole) return;
   if (page->size() == parts_.limits.page) return;
-  // All were looked at. If none could go, none can; but for those that are not done with a move.
-  if (!now.gave && moves_.empty()) now.balance.pass_over(from);
+  // All were looked at. If none could go, none can; but for those that are not done with a move,
+  // and those that are used just now, which are waited for.
+  if (now.gave) now.gave_at = clock;
+  const bool waits = now.waits && clock - now.gave_at < parts_.limits.patience;
+  if (!now.gave && moves_.empty() && !waits) now.balance.pass_over(from);
+  if (!now.gave && waits) now.look_at = clock + parts_.limits.look_every;
   now.after.reset();
-  now.gave = false;
+  now.gave = now.waits = false;
 }
 
 Result<Mover::Plan> Mover::plan(double within) const {

@@ -218,10 +218,25 @@ TEST_CASE_METHOD(RebalanceTest, "it ends when all that it begins fails") {
   use(1, 900);
   for (std::uint32_t id = 2; id <= 6; ++id) use(id, 100);
   immovable = true;
-  make();
-  REQUIRE(mover->begin_rebalance(0.05));
-  run(20);
-  CHECK_FALSE(mover->rebalance().running);
-  CHECK(mover->rebalance().objects == 0);
-  CHECK(mover->moved() == 0);
+  limits.rest = limits.look_every = Mover::Clock::duration(0);
+  SECTION("after a while") {
+    limits.patience = Mover::Clock::duration(0);
+    make();
+    REQUIRE(mover->begin_rebalance(0.05));
+    run(20);
+    CHECK_FALSE(mover->rebalance().running);
+    CHECK(mover->rebalance().objects == 0);
+    CHECK(mover->moved() == 0);
+  }
+  SECTION("and goes on when that passes") {
+    make();
+    REQUIRE(mover->begin_rebalance(0.05));
+    run(20);
+    CHECK(mover->rebalance().running);
+    CHECK(mover->moved() == 0);
+    immovable = false;
+    run();
+    CHECK_FALSE(mover->rebalance().running);
+    CHECK(mover->moved() > 0);
+  }
 }
