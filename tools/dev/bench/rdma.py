@@ -11,9 +11,10 @@ O_DIRECT, over and over.
 
 The figures are GiB per second of processor time in user mode and in system calls, sampled by perf
 on the host (uml_time.py), less what the machine takes for nothing in the same time. What the kernel
-does for Soft-RoCE is the work of a card, and is in none of it, nor are soft interrupts, which do
-TCP's receiving too. Bandwidth stands beside it without a target: here it says how fast Soft-RoCE is
-between machines that share two processors, and nothing about a card.
+does for Soft-RoCE, that in the calls to the device's file included, is the work of a card, and is
+in none of it, nor are soft interrupts, which do TCP's receiving too. Bandwidth stands beside it
+without a target: here it says how fast Soft-RoCE is between machines that share two processors, and
+nothing about a card.
 
 Two more figures are counted in a run of their own, which is slower (traced.py), of one read or
 write at a time, so that no arm gains by what comes together: KiB per system call, and bytes that

@@ -3,7 +3,9 @@
 Such a machine counts its programs' time in ticks of 10 ms as it likes, so the host is asked: perf
 samples the machine's kernel, which is one process of the host, and the processes that are its
 programs' memory. A sample of the kernel belongs to the innermost of the functions here on its
-stack, so that what Soft-RoCE and the emulated card do for a program is not the program's.
+stack, so that what Soft-RoCE and the emulated card do for a program is not the program's. Nor is
+what leads there: a card's library posts work and asks for completions by writing to the card, that
+of Soft-RoCE by system calls to the device's file.
 """
 
 import signal
@@ -14,6 +16,7 @@ from pathlib import Path
 FREQUENCY_HZ = 1997
 OWN, USER, RDMA, CARD, SOFTIRQ, ENTRY = ("system calls", "user", "Soft-RoCE", "emulated card",
                                          "soft interrupts", "entering the emulated kernel")
+DEVICE = ("rxe_", "ib_uverbs_")  # the functions of Soft-RoCE, and of the device's file
 CLASSES = {"handle_syscall": OWN, "io_wq_worker": OWN, "do_work": RDMA,
            "vector_net_start_xmit": CARD, "vector_poll": CARD,
            "handle_softirqs": SOFTIRQ, "__do_softirq": SOFTIRQ,
@@ -27,7 +30,7 @@ def kind_of(frames: list[tuple[str, str]]) -> str:
     if frames and frames[0][1].startswith(MEMORY):
         return USER
     for function, _ in frames:
-        if function.startswith("rxe_"):
+        if function.startswith(DEVICE):
             return RDMA
         if function in CLASSES:
             return CLASSES[function]
