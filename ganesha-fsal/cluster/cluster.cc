@@ -93,8 +93,8 @@ class Cluster::Impl final : public control::ServerEvents {
   // recorded, and it gets them before it serves again.
   void fence_or_lapse(std::uint32_t ds_id, std::vector<control::Fence> fences, Done<void> done);
   // A data server is back on this connection: what it missed beyond what its registration carried,
-  // then its lease and the notice.
-  void catch_up(std::uint32_t ds_id, std::uint64_t connection);
+  // and what has been fenced since it was asked what it lost; then its lease and the notice.
+  void catch_up(std::uint32_t ds_id, std::uint64_t connection, bool asked = false);
   void announce(std::uint32_t ds_id);
 
   // The connection of one that served with this store before, and does not answer.
@@ -301,19 +301,24 @@ void Cluster::Impl::fence_or_lapse(std::uint32_t ds_id, std::vector<control::Fen
               });
 }
 
-void Cluster::Impl::catch_up(std::uint32_t ds_id, std::uint64_t connection) {
+void Cluster::Impl::catch_up(std::uint32_t ds_id, std::uint64_t connection, bool asked) {
   auto fences = registry_->missing_fences(ds_id);
   if (!fences) {
     spdlog::error("event=fences_unread ds={} why=\"{}\"", ds_id, fences.error().describe());
     return server_.disconnect(ds_id);
   }
+  MissedCopies* const keeper = missed_copies_.load();
+  if (fences->empty() && keeper != nullptr && !asked) {
+    keeper->returning(ds_id);
+    return catch_up(ds_id, connection, true);
+  }
   if (fences->empty()) {
     registry_->caught_up(ds_id, connection);
     return announce(ds_id);
   }
-  send_fences(ds_id, std::move(*fences), [this, ds_id, connection](const Result<>& answer) {
+  send_fences(ds_id, std::move(*fences), [this, ds_id, connection, asked](const Result<>& answer) {
     if (!answer) return server_.disconnect(ds_id);
-    if (!workers_.post([this, ds_id, connection] { catch_up(ds_id, connection); })) {
+    if (!workers_.post([=, this] { catch_up(ds_id, connection, asked); })) {
       server_.disconnect(ds_id);
     }
   });

@@ -69,6 +69,10 @@ class MissedCopies {
   // current and here; kBusy and the like: it asks again.
   [[nodiscard]] virtual Result<> copy_missed(std::uint32_t reporter,
                                              const control::CopyMissed& missed) = 0;
+  // The data server is back and has its fences, and does not serve before this returns. It may have
+  // lost objects meanwhile, which the next write would make anew: copies of files that may be
+  // written are left out that have none.
+  virtual void returning(std::uint32_t /*ds_id*/) {}
 };
 
 class Cluster final : public DataServers {

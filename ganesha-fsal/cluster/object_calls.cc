@@ -202,6 +202,14 @@ void ObjectCalls::stat(const layout::LayoutMap& map, const layout::ObjectId& obj
   }
 }
 
+void ObjectCalls::lacks(std::uint32_t ds_id, const layout::ObjectId& object,
+                        std::move_only_function<void(bool)> done) {
+  server_.call(ds_id, control::Stat{object}, timeout_,
+               [done = std::move(done)](const Result<control::ObjectStat>& told) mutable {
+                 done(told && !told->exists);
+               });
+}
+
 void ObjectCalls::without(const layout::LayoutMap& map, const layout::ObjectId& object,
                           Asked done) {
   struct Answers {

@@ -75,6 +75,10 @@ class ObjectCalls {
   void stat(const layout::LayoutMap& map, const layout::ObjectId& object, Done<Stat> done,
             Silent silent = Silent::kFail);
 
+  // Whether the data server says that it has no object; false also when it does not answer.
+  void lacks(std::uint32_t ds_id, const layout::ObjectId& object,
+             std::move_only_function<void(bool)> done);
+
   // The data servers that say that they have no object, of current copies, where that of another
   // current copy says that it has bytes of it; and those that the question did not reach, which may
   // have lost it when they are back. Who is reached and does not answer counts for nothing.

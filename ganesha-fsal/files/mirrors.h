@@ -111,6 +111,10 @@ class Mirrors final : public MissedCopies {
         std::function<void(std::vector<std::uint32_t> found, std::vector<std::uint32_t> unasked)>;
     std::function<void(const layout::LayoutMap& map, const layout::ObjectId& object, Asked done)>
         without = nullptr;
+    // ObjectCalls::lacks(). Nothing: nobody is asked.
+    std::function<void(std::uint32_t ds_id, const layout::ObjectId& object,
+                       std::move_only_function<void(bool)> done)>
+        lacks = nullptr;
     // A change that was given up may be carried out there yet. ProxyIo::unsettled()
     std::function<bool(const layout::ObjectId& object, std::uint32_t ds_id)> late =
         [](const layout::ObjectId&, std::uint32_t) { return false; };
@@ -282,6 +286,9 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<> copy_missed(std::uint32_t reporter,
                                      const control::CopyMissed& missed) override;
 
+  // Waits for its answers, and for those of others where it lacks something.
+  void returning(std::uint32_t ds_id) override;
+
   // Recalls layouts that name the data server, if the files have other copies, and excludes it
   // where it leads.
   void server_gone(std::uint32_t ds_id);
@@ -327,6 +334,10 @@ class Mirrors final : public MissedCopies {
   [[nodiscard]] Result<Step> call_writers_back(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<Step> fence_inherited(FileId file, const layout::LayoutMap& map);
   [[nodiscard]] Result<Step> leave_out_lost(FileId file, const layout::LayoutMap& map);
+
+  // returning.cc
+  [[nodiscard]] std::vector<FileId> lacking(std::uint32_t ds_id, std::span<const FileId> files);
+  [[nodiscard]] Result<> leave_out_if_lost(FileId file, std::uint32_t ds_id);
   // A current copy's server may be back, or will be gone, the next moment.
   [[nodiscard]] bool one_was_lost(const layout::LayoutMap& map) const;
   [[nodiscard]] Result<layout::Leads> choose(FileId file, const layout::LayoutMap& map,

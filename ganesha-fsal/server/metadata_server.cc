@@ -280,6 +280,11 @@ Mirrors::Parts MetadataServer::mirror_parts() {
                      Mirrors::Parts::Asked done) {
                 cluster_->objects().without(map, object, std::move(done));
               },
+          .lacks =
+              [this](std::uint32_t ds_id, const layout::ObjectId& object,
+                     std::move_only_function<void(bool)> done) {
+                cluster_->objects().lacks(ds_id, object, std::move(done));
+              },
           .late = [this](const layout::ObjectId& object,
                          std::uint32_t ds_id) { return proxy_->unsettled(object, ds_id); },
           // Grace begins when the last store is open, which may be later than this one was.

@@ -102,7 +102,12 @@ struct MirrorsTest : NamespaceTest {
         .wrong_for = wrong_for};
     if (asks_for_objects) {
       parts.without = [this](const auto&, const auto&, auto done) {
+        if (lost) return done({*lost}, {});
         looks.push_back(std::move(done));
+      };
+      parts.lacks = [this](std::uint32_t ds_id, const auto&, auto done) {
+        ++asked_back;
+        done(lost == ds_id);
       };
     }
     mirrors = std::make_unique<Mirrors>(std::move(parts));
@@ -185,7 +190,9 @@ struct MirrorsTest : NamespaceTest {
   std::map<std::uint32_t, std::uint64_t> free;    // bytes, of those that say so
   std::vector<FenceCall> fences;
   bool fence_at_once = false;
-  bool asks_for_objects = false;  // set before start()
+  bool asks_for_objects = false;      // set before start()
+  std::optional<std::uint32_t> lost;  // it says so at once; else `looks` are to be answered
+  int asked_back = 0;                 // data servers that were, when they came back
   using Ids = std::vector<std::uint32_t>;
   std::vector<std::function<void(Ids found, Ids unasked)>> looks;
   std::set<std::uint32_t> late;      // they are not, there

@@ -359,6 +359,31 @@ TEST_CASE_METHOD(MirrorsTest, "while others may write it is too late to look for
   CHECK(looks.empty());
 }
 
+TEST_CASE_METHOD(MirrorsTest, "who comes back without an object that is written is left out") {
+  asks_for_objects = true;
+  fence_at_once = true;
+  start();
+  SECTION("of a file that nobody may write it is asked when somebody may") {
+    mirrors->returning(3);
+    CHECK(asked_back == 0);
+  }
+  SECTION("nothing is lost") {
+    grant_write(5);
+    mirrors->returning(3);
+    CHECK(asked_back == 1);
+    CHECK(state_of(3) == CopyState::kCurrent);
+  }
+  SECTION("its object is lost") {
+    grant_write(5);
+    lost = 3;
+    mirrors->returning(1);
+    CHECK(state_of(3) == CopyState::kCurrent);
+    mirrors->returning(3);
+    CHECK(state_of(3) == CopyState::kStale);
+    CHECK(dirty(3) == kWhole);
+  }
+}
+
 TEST_CASE_METHOD(MirrorsTest, "a copy that is gone after a restart may have led") {
   grant_write(5);
   restart();

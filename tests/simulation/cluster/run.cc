@@ -503,7 +503,7 @@ void Cluster::await_unused(const SharedFile& file) {
 // A data server loses an object, and does not know. The other copy stays as it is, and its bytes
 // come back: when the file is in doubt for another reason, also if its writer goes on before it is
 // looked at; when the other copy is the one that is to be repaired; and when nothing is in doubt,
-// and its writer goes on.
+// and its writer goes on, who may have his layout already.
 void Cluster::check_lost_object() {
   const std::size_t size = options_.blocks * kBlockBytes;
   for (std::size_t f = 0; f < files_.size(); ++f) {
@@ -518,9 +518,11 @@ void Cluster::check_lost_object() {
     const auto before = stored_object(there, object, size);
     if (!before || before->find_first_not_of('\0') == std::string::npos) continue;
     if ((*map)->copies.size() != 2) continue;
-    const std::uint64_t how = choose(4);
-    const bool written = how == 1 || how == 3;
+    const std::uint64_t how = choose(5);
+    const bool written = how == 1 || how >= 3;
+    Client& writer = *clients_[f / options_.files];
     if (how == 3) await_unused(file);
+    if (how == 4) writer.write_and_sync(file);
     const auto server =
         std::ranges::find(servers_, there.server, [](const auto& s) { return s.get(); });
     trace((*server)->name() + " loses an object of inode " + std::to_string(file.id));
@@ -534,7 +536,6 @@ void Cluster::check_lost_object() {
       leave_out_whole(file, (*map)->copies[1 - copy].ds_ids[stripe]);
       await_quiet();
     }
-    Client& writer = *clients_[f / options_.files];
     if (written) writer.write_and_sync(file);
     await_settled(file.id);
     check_stored(file);
