@@ -201,7 +201,7 @@ constexpr GaneshaKey kMdcacheKeys[] = {
     number("NParts", 1, 32633),
     number("Cache_Size", 1, kMost32),
     flag("Use_Getattr_Directory_Invalidation"),
-    number("Dir_Chunk", 0, kMost32),
+    number("Dir_Chunk", 1, kMost32),
     number("Detached_Mult", 1, kMost32),
     number("Entries_HWMark", 1, kMost32),
     number("Entries_Release_Size", 0, kMost32),

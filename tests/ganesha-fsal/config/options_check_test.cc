@@ -277,6 +277,8 @@ TEST_CASE("numbers and flags of Ganesha's are such, and numbers in Ganesha's ran
   CHECK(error_beside("NFS_CORE_PARAM { NFS_Port = 99999; }") ==
         number("NFS_Port = 99999", "from 0 to 65535"));
   CHECK(error_beside("MDCACHE { Dir_Chunk = -; }") != "");
+  CHECK(error_beside("MDCACHE { Dir_Chunk = 0; }") ==
+        number("Dir_Chunk = 0", "from 1 to 4294967295"));
   CHECK(error_beside("NFSv4 { Expired_Client_Threshold = 16; }") ==
         "g.conf:9: Expired_Client_Threshold = 16: must be 0");
   CHECK(error_beside("NFSv4 { Graceless = \"true\"; }") ==
