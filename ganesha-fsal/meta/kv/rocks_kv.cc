@@ -571,7 +571,8 @@ class RocksKv final : public KvStore {
 std::size_t buffer_bytes(const RocksOptions& options, std::uint64_t floor) {
   constexpr std::uint64_t kLeast = 256 << 10;
   if (floor == 0) return options.write_buffer_bytes;
-  return std::min<std::uint64_t>(options.write_buffer_bytes, std::max(floor / 24, kLeast));
+  return std::min<std::uint64_t>(options.write_buffer_bytes,
+                                 std::max(floor / StoreSpace::kBuffersOfFloor, kLeast));
 }
 
 // The inline family's options: half as much of everything that is in proportion to the buffer.
@@ -712,7 +713,8 @@ Result<std::unique_ptr<KvStore>> open_rocks_kv(const RocksOptions& options) {
   if (auto removed = remove_checkpoint(options.path); !removed) {
     spdlog::warn("event=checkpoint_left error=\"{}\"", removed.error().describe());
   }
-  const std::uint64_t floor = options.floor_bytes.value_or(StoreSpace::floor_for(options.path));
+  const std::uint64_t floor =
+      options.floor_bytes.value_or(StoreSpace::floor_for(options.path, options.write_buffer_bytes));
   const std::size_t buffer = buffer_bytes(options, floor);
   rocksdb::Options rocks = rocks_options(options, buffer);
   const auto logs = looking_at_logs(options);

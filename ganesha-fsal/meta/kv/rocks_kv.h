@@ -19,7 +19,8 @@
 //
 // Space (store_space.h). A floor is kept free for what RocksDB writes when nothing is added: its
 // log, tables written from memory, and one compaction. All of these are in proportion to the size
-// of the write buffer, which is at most a 24th of the floor. When a table cannot be written
+// of the write buffer, which is at most a 24th of the floor: a larger buffer makes the floor
+// higher, where the file system is large enough for it. When a table cannot be written
 // because the file system is full all the same, RocksDB looks for space every few seconds and goes
 // on by itself. Until then it refuses commits: kBusy, and after half a minute kNoSpace.
 //
@@ -52,7 +53,7 @@ struct RocksOptions {
   bool read_only = false;  // for weft-fsck: nothing is written; takes no lock
   bool sync = true;        // false: a commit survives the process only
   std::size_t block_cache_bytes = std::size_t{256} << 20;
-  std::size_t write_buffer_bytes = std::size_t{64} << 20;  // at most; of each of 4
+  std::size_t write_buffer_bytes = std::size_t{42} << 20;  // at most; of each of 4
   std::chrono::milliseconds stall_limit{0};                // 0: none
   std::function<void(const Error&)> on_failure;            // once, from any thread
   const weft::Clock& clock;                                // outlives the store

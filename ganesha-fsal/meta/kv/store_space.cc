@@ -13,7 +13,7 @@
 namespace weft::mds {
 namespace {
 
-constexpr std::uint64_t kLargestFloor = std::uint64_t{1} << 30;
+constexpr std::uint64_t kUsualFloor = std::uint64_t{1} << 30;
 
 StoreSpace::Probe free_of(const std::string& folder) {
   return [folder]() -> std::optional<std::uint64_t> {
@@ -33,13 +33,17 @@ StoreSpace::StoreSpace(const std::string& folder, std::uint64_t floor_bytes, Pro
   if (::stat(file_.c_str(), &file) == 0) held_ = static_cast<std::uint64_t>(file.st_blocks) * 512;
 }
 
-std::uint64_t StoreSpace::floor_for(const std::string& folder) {
+std::uint64_t StoreSpace::floor_of(std::uint64_t file_system_bytes, std::uint64_t buffer_bytes) {
+  return std::min(file_system_bytes / 16, std::max(kUsualFloor, buffer_bytes * kBuffersOfFloor));
+}
+
+std::uint64_t StoreSpace::floor_for(const std::string& folder, std::uint64_t buffer_bytes) {
   struct statvfs space{};
   if (::statvfs(folder.c_str(), &space) != 0) {
     const std::string above = std::filesystem::path(folder).parent_path().string();
     if (::statvfs(above.c_str(), &space) != 0) return 0;
   }
-  return std::min(std::uint64_t{space.f_blocks} * space.f_frsize / 16, kLargestFloor);
+  return floor_of(std::uint64_t{space.f_blocks} * space.f_frsize, buffer_bytes);
 }
 
 void StoreSpace::make_way() {
@@ -61,10 +65,12 @@ void StoreSpace::look(bool needed) {
       spdlog::info("event=metadata_store_has_room free_bytes={}", free);
     }
   }
+  // One of a store that had a much higher floor is made anew.
+  const bool fits = held_ >= reserve_bytes() && held_ / 2 <= reserve_bytes();
   // Last: who sees that the reserve is gone finds the store full.
   if (held_ > 0 && (needed || *probed < floor_ / 8)) {
     give_up();
-  } else if (held_ < reserve_bytes() && possible_ && !needed && free >= floor_) {
+  } else if (!fits && possible_ && !needed && free >= floor_) {
     take();
   }
 }

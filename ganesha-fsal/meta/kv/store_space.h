@@ -21,14 +21,22 @@ class StoreSpace {
  public:
   // What is free; nullopt: not known now.
   using Probe = std::function<std::optional<std::uint64_t>()>;
+  // What RocksDB writes when nothing is added comes to less than so many write buffers: a log of 4,
+  // 4 of memory, a compaction of 8, and half of the last two for inline files.
+  static constexpr std::uint64_t kBuffersOfFloor = 24;
 
   // `folder` is the store's and may be absent until the store is made. A floor of 0: nothing is
   // kept, and full() is never true. Without a probe the file system is asked, for what is free to
   // ordinary users: what it keeps for root is no use when it is full.
   StoreSpace(const std::string& folder, std::uint64_t floor_bytes, Probe probe);
 
-  // A sixteenth of the file system that the folder is on, or will be; at most 1 GiB.
-  [[nodiscard]] static std::uint64_t floor_for(const std::string& folder);
+  // A sixteenth of the file system; at most 1 GiB, or what suits a write buffer of that size where
+  // that is more.
+  [[nodiscard]] static std::uint64_t floor_of(std::uint64_t file_system_bytes,
+                                              std::uint64_t buffer_bytes);
+  // Of the file system that the folder is on, or will be.
+  [[nodiscard]] static std::uint64_t floor_for(const std::string& folder,
+                                               std::uint64_t buffer_bytes);
 
   // Before the store is opened: what the last run left in the log may need the reserve.
   void make_way();

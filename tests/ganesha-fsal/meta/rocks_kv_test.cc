@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/generators/catch_generators.hpp>
 #include <fstream>
 
+#include "ganesha-fsal/meta/kv/store_space.h"
 #include "tests/ganesha-fsal/meta/meta_fixture.h"
 #include "tests/rpc/eventually.h"
 
@@ -34,6 +36,22 @@ void damage(const std::filesystem::path& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(20'000);
   file << std::string(64, '\x5a');
+}
+
+// Of the column families of a store that is open, as RocksDB's own record of its options has them.
+std::vector<std::size_t> write_buffers(const std::string& folder) {
+  std::string newest;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const std::string path = file.path().string();
+    if (path.contains("/OPTIONS-")) newest = std::max(newest, path);
+  }
+  std::vector<std::size_t> sizes;
+  std::ifstream lines(newest);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kName = "  write_buffer_size=";
+    if (line.starts_with(kName)) sizes.push_back(std::stoul(line.substr(kName.size())));
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -159,6 +177,48 @@ TEST_CASE("filters and indexes of new tables stay in the cache, which is bounded
   CHECK(health.cache_bytes >= health.cache_pinned_bytes);
   CHECK(health.cache_most_bytes == small_rocks(folder.path()).block_cache_bytes);
   CHECK(health.cache_bytes <= health.cache_most_bytes);
+}
+
+TEST_CASE("write buffers are as large as asked for, if the floor is high enough for them") {
+  const auto [asked, floor, buffer] = GENERATE(table<std::size_t, std::size_t, std::size_t>(
+      {{8, 24 * 8, 8}, {8, 24 * 16, 8}, {64, 24 * 8, 8}, {64, 24 * 64, 64}}));
+  CAPTURE(asked, floor);
+  const TempFolder folder;
+  auto options = small_rocks(folder.path());
+  options.write_buffer_bytes = asked << 20;
+  options.floor_bytes = floor << 20;
+  options.free_bytes = [] { return std::optional<std::uint64_t>(0); };  // no reserve is made
+  const auto store = open_rocks_kv(options);
+  REQUIRE(store);
+  // Of inline files half as much.
+  const std::vector<std::size_t> sizes = {buffer << 20, buffer << 19};
+  CHECK(write_buffers(folder.path()) == sizes);
+}
+
+TEST_CASE("the floor suits the write buffer, and is a sixteenth of the file system at most") {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+  CHECK(StoreSpace::floor_of(8 * kGiB, 42 * kMiB) == kGiB / 2);
+  CHECK(StoreSpace::floor_of(100 * kGiB, 1 * kMiB) == kGiB);
+  CHECK(StoreSpace::floor_of(100 * kGiB,
+                             RocksOptions{.clock = system_clock()}.write_buffer_bytes) == kGiB);
+  CHECK(StoreSpace::floor_of(100 * kGiB, 128 * kMiB) == 3 * kGiB);
+  CHECK(StoreSpace::floor_of(16 * kGiB, 128 * kMiB) == kGiB);
+}
+
+TEST_CASE("the reserve of a much higher floor than there is now is made smaller") {
+  const TempFolder folder;
+  auto options = small_rocks(folder.path());
+  const auto reserve = [&](std::uint64_t floor_bytes) {
+    options.floor_bytes = floor_bytes;
+    const auto store = open_rocks_kv(options);
+    REQUIRE(store);
+    CHECK((*store)->health().keeps_bytes == floor_bytes / 2);
+    return std::filesystem::file_size(folder.path() + "/RESERVE");
+  };
+  CHECK(reserve(64U << 20) == 32U << 20);
+  CHECK(reserve(16U << 20) == 8U << 20);
+  CHECK(reserve(32U << 20) == 16U << 20);
 }
 
 TEST_CASE("what was removed in great numbers is compacted away") {
