@@ -40,6 +40,8 @@ struct weft_options {
   uint32_t inline_bytes;      /* that a file in the metadata store has at most; 0: none is */
   bool pnfs;                  /* grant layouts */
   bool sync_metadata;         /* a commit survives the machine's death, not only ours */
+  uint32_t metadata_cache;    /* MiB of the metadata store's tables in memory */
+  uint32_t metadata_buffer;   /* MiB of it in memory until they are written to a table */
   uint32_t metadata_timeout;  /* seconds a commit may take before we end */
   uint32_t recall_timeout;    /* seconds; 0: one lease */
   uint32_t kept_layouts;      /* that a client keeps of files it has closed, at most */
@@ -90,6 +92,8 @@ struct weft_options {
   FLAG("PNFS", true, pnfs)                                                   \
   FLAG("Shared_Root", false, shared_root)                                    \
   FLAG("Sync_Metadata", true, sync_metadata)                                 \
+  SIZE("Metadata_Cache", 1U << 20, 8, 1U << 20, 256, metadata_cache)         \
+  SIZE("Metadata_Write_Buffer", 1U << 20, 1, 1024, 42, metadata_buffer)      \
   SECONDS("Metadata_Timeout", 5, 3600, 60, metadata_timeout)                 \
   SECONDS("Recall_Timeout", 0, 3600, 0, recall_timeout)                      \
   NUMBER("Kept_Layouts", 0, 1024, 64, kept_layouts)                          \

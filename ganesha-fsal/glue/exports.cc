@@ -169,6 +169,8 @@ Result<std::unique_ptr<ServedStore>> Exports::make(const weft_options& options,
   if (auto good = check_before_store(server_options(options)); !good) return pass(good);
   auto kv = open_rocks_kv({.path = made->path,
                            .sync = options.sync_metadata,
+                           .block_cache_bytes = std::size_t{options.metadata_cache} << 20,
+                           .write_buffer_bytes = std::size_t{options.metadata_buffer} << 20,
                            .stall_limit = std::chrono::seconds(options.metadata_timeout),
                            .on_failure = [](const Error& error) { end_without_store(error); },
                            .clock = process_clock(),

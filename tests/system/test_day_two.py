@@ -135,6 +135,20 @@ def test_options_are_told_as_they_run(run, network):
                "the data server to be away")
 
 
+def test_the_metadata_store_has_the_memory_that_options_say(run, network):
+    cluster = Cluster(run, network, Options(data_servers=1, extra={
+        "Metadata_Cache": '"32 MiB"', "Metadata_Write_Buffer": "2"}))
+    shown = {option["name"]: option["value"]
+             for option in weft(cluster, "config", "show")["options"]}
+    assert shown["Metadata_Cache"] == 32 << 20
+    assert shown["Metadata_Write_Buffer"] == 2 << 20
+    assert weft(cluster, "status")["memory"]["store_cache_most_bytes"] == 32 << 20
+    # RocksDB's own record of its options: of names and attributes, and of inline files half.
+    newest = max((cluster.folder / "metadata").glob("OPTIONS-*"))
+    sizes = re.findall(r"^  write_buffer_size=(\d+)$", newest.read_text(), re.MULTILINE)
+    assert [int(size) for size in sizes] == [2 << 20, 1 << 20]
+
+
 def test_targets_are_asked_by_their_data_servers(run, network):
     cluster = Cluster(run, network, Options(data_servers=1, store="parity3"))
     own = weft(cluster, "version", "--all")

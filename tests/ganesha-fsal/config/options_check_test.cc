@@ -50,6 +50,7 @@ TEST_CASE("every option there is is taken, in any case") {
     Status_Address = "127.0.0.1:9101";
     Layout_Type = Files; Stripe_Unit = 1048576; Stripe_Count = 0; Copies = 2;
     Duplication = server-sync; Reads = ALL; PNFS = yes; Shared_Root = no; Sync_Metadata = Off;
+    Metadata_Cache = 8; Metadata_Write_Buffer = "1 GiB";
     Metadata_Timeout = 60; Recall_Timeout = 0; Kept_Layouts = 0100; By_Load = true;
     Data_Server_Lease = 60; Proxy_Memory = 16; Proxy_Timeout = 1; Shared_Memory = false;
     Resync_Rate = 0; Replace_After = 1800; Scrub_Every = 0;)"));
@@ -79,8 +80,12 @@ TEST_CASE("options as they run are told as a file has them") {
   CHECK(find(OptionsOf::kServer, "Sync_Metadata") == Both{"false", "true"});
   options.scrub_every = 3600;
   options.resync_rate = 64;
+  options.metadata_cache = 2048;
+  options.metadata_buffer = 8;
   CHECK(find(OptionsOf::kServer, "Scrub_Every") == Both{"3600 s", "604800 s"});
   CHECK(find(OptionsOf::kServer, "Resync_Rate") == Both{"64 MiB", "100 MiB"});
+  CHECK(find(OptionsOf::kServer, "Metadata_Cache") == Both{"2 GiB", "256 MiB"});
+  CHECK(find(OptionsOf::kServer, "Metadata_Write_Buffer") == Both{"8 MiB", "42 MiB"});
   CHECK(find(OptionsOf::kExport, "Inline") == Both{"0", "16 KiB"});
   CHECK(find(OptionsOf::kExport, "Copies") == Both{"2", "1"});
   CHECK(find(OptionsOf::kExport, "Layout_Type") == Both{"flexfiles", "files"});
@@ -89,7 +94,7 @@ TEST_CASE("options as they run are told as a file has them") {
   // Each is of one kind.
   CHECK(find(OptionsOf::kServer, "Copies").empty());
   CHECK(find(OptionsOf::kExport, "Metadata_Path").empty());
-  CHECK(option_values(options, OptionsOf::kServer).size() == 20);
+  CHECK(option_values(options, OptionsOf::kServer).size() == 22);
   CHECK(option_values(options, OptionsOf::kExport).size() == 8);
 }
 
@@ -135,6 +140,14 @@ TEST_CASE("durations and sizes have units, as in other configuration files") {
         "g.conf:6: Resync_Rate = 100 KiB: must be 0 to 1 TiB, or the number of MiB");
   CHECK(error_of("Proxy_Memory = 8;") ==
         "g.conf:6: Proxy_Memory = 8: must be 16 MiB to 64 GiB, or the number of MiB");
+  CHECK(error_of(R"(Metadata_Cache = "1 TiB"; Metadata_Write_Buffer = "1 MiB";)") == "");
+  CHECK(error_of("Metadata_Cache = 7;") ==
+        "g.conf:6: Metadata_Cache = 7: must be 8 MiB to 1 TiB, or the number of MiB");
+  CHECK(error_of("Metadata_Write_Buffer = \"1536 KiB\";") ==
+        "g.conf:6: Metadata_Write_Buffer = 1536 KiB: must be 1 MiB to 1 GiB, or the number of "
+        "MiB");
+  CHECK(error_of("Metadata_Write_Buffer = 1025;") ==
+        "g.conf:6: Metadata_Write_Buffer = 1025: must be 1 MiB to 1 GiB, or the number of MiB");
   CHECK(error_of("Stripe_Unit = \"2 GiB\";") ==
         "g.conf:6: Stripe_Unit = 2 GiB: must be 64 to 1 GiB, or the number of bytes");
   std::uint32_t into = 7;
