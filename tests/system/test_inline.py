@@ -82,6 +82,30 @@ for n in range({FILES}):
     assert sum(server["objects"] for server in weft(cluster, "ds", "list")) == 0
 
 
+@pytest.mark.parametrize("kind", ["uml61", "uml612"])
+def test_a_small_file_takes_three_compounds_and_two_syncs(run, network, kind):
+    """OPEN, WRITE and CLOSE. The first two wait for the metadata store's disk."""
+    files = 200
+    cluster = make(run, network, kind)
+    client = cluster.client
+    job(client, "os.mkdir('d'); open('d/first', 'xb').write(block(0, 4096))")
+    sent, store = client.compounds(), weft(cluster, "status")["store"]
+    job(client, f"""
+for n in range({files}):
+    with open(f"d/{{n}}", "xb") as file:
+        file.write(block(n, 4096 - n))
+""")
+    more = {name: count - sent.get(name, 0) for name, count in client.compounds().items()
+            if count != sent.get(name, 0)}
+    syncs = weft(cluster, "status")["store"]["syncs"] - store["syncs"]
+    print(more, syncs)
+    assert more["OPEN"] == more["WRITE"] == more["CLOSE"] == files, more
+    assert sum(more.values()) <= 3 * files + files / 10, more
+    # Beside those of files a few of the server's own.
+    assert syncs <= 2 * files + files / 10, syncs
+    assert layout_of(cluster, "d/0") == "inline"
+
+
 GROW = {
     "appends": """
 whole = b""

@@ -17,6 +17,7 @@ from wire import Status, const, ops
 pytestmark = pytest.mark.faults
 
 CREATORS = 24
+FILES = 40
 QUIET_S = 0.5
 
 
@@ -147,6 +148,28 @@ def test_a_compound_waits_once(run, network):
     client.call(*many, ops.putfh(root), ops.readdir(bits=[const.ATTR_TYPE]))
     # One more if a tick of the server's own falls in between; an operation a sync would be five.
     assert 1 <= disk.counts()[1] - syncs <= 2
+    client.close()
+
+
+def test_a_small_file_is_made_written_and_closed_with_two_syncs(run, network):
+    """The OPEN waits for one and the WRITE for one; the CLOSE changes nothing."""
+    disk = SlowDisk(run, network, sync_ms=5)
+    client = disk.client(b"client")
+    root = client.handle("/export")
+    folder = client.call(ops.putfh(root), ops.create_directory(b"folder"), ops.getfh()).handle
+    names = [b"%d" % number for number in range(FILES)]
+    commits, syncs = disk.counts()
+    for number, name in enumerate(names):
+        opened = client.compound(*creating(client, folder, name)).check()
+        file, stateid = opened.last.handle, opened[-2].stateid
+        client.call(ops.putfh(file), ops.write(stateid, 0, b"x" * (4096 - number)))
+        client.call(ops.putfh(file), ops.close(stateid))
+    commits, syncs = (now - then for now, then in zip(disk.counts(), (commits, syncs)))
+    print(f"{commits} commits, {syncs} syncs")
+    # A few of the server's own fall in between; a third of each file would be FILES more.
+    assert 2 * FILES <= commits <= 2 * FILES + FILES / 2
+    assert syncs <= 2 * FILES + FILES / 2
+    assert weft(disk.cluster, "status")["inline"]["writes"] == FILES
     client.close()
 
 

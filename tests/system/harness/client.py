@@ -288,6 +288,14 @@ class Client:
         found = re.search(r"pnfs=([^,\n]+)", section)
         return found.group(1) if found else "none"
 
+    def compounds(self, at: str = MOUNT_POINT) -> dict[str, int]:
+        """How many the mount has asked the metadata server, by the operation that each is for."""
+        shown = self.run("cat /proc/self/mountstats").output
+        section = shown.split(f"mounted on {at} ", 1)[-1].split("\ndevice ", 1)[0]
+        calls = section.split("per-op statistics", 1)[-1]
+        return {name: int(count)
+                for name, count in re.findall(r"^\s+([A-Z0-9_]+): (\d+) ", calls, re.MULTILINE)}
+
 
 def default_cpus(index: int) -> str:
     """Clients from the last CPU downwards; servers are left the rest. Where several workers (gw0,
