@@ -155,8 +155,10 @@ def test_random_faults(run, network, kind):
             load.hold(cluster, copies)
             load.go_on()
             turn += 1
+    load.wait_enough()
     result = load.end()
     wait_equal(cluster, copies)
     print(f"seed {seed}: {result}")
     assert result["write"] > ROUNDS and result["read"] > ROUNDS
+    assert result["cut"] > 0 and result["punch"] > 0, result
     assert result["longest"] < LONGEST_S

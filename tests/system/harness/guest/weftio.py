@@ -24,7 +24,11 @@ def check(path, expected, offset=0):
     """The file has exactly the expected bytes from offset to its end."""
     with open(path, "rb") as file:
         file.seek(offset)
-        data = file.read()
+        same_bytes(path, file.read(), expected, offset)
+
+
+def same_bytes(path, data, expected, offset=0):
+    """The data that was read at the offset is what is expected there."""
     if data == expected:
         return
     where = next((i for i, (a, b) in enumerate(zip(data, expected)) if a != b),
