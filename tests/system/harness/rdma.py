@@ -8,6 +8,8 @@ machine too (RdmaMetadataServer).
 import json
 import secrets
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 from . import config, counters, paths, servers
@@ -22,6 +24,7 @@ METRICS = f"127.0.0.1:{config.METRICS_PORT}"
 START_S = 240  # machines are emulated
 SLOW_S = 300
 RDMA_PORT = 4791  # of UDP, where RoCE's packets go
+IDLE_BYTES = 64 << 10  # more than what comes and goes beside a test's I/O
 
 # What a data server's store has, in its machine.
 CHECKSUMS = f"""
@@ -136,14 +139,34 @@ class RdmaDataServer:
         wait_until(as_wanted, START_S, f"{self.name} to be up, RDMA {rdma}", 0.5)
 
     def metrics(self) -> dict[str, float]:
-        """Those of RDMA, by name with labels."""
         return rdma_metrics(self.machine)
+
+    def traffic(self) -> dict[str, tuple[int, int]]:
+        """Bytes that came and went: "rdma" and "tcp" of requests and answers, "chunks" of what was
+        read from memory and written to it by RDMA."""
+        now = self.metrics()
+        names = {"rdma": 'weft_ds_transport_bytes_total{transport="rdma",',
+                 "tcp": 'weft_ds_transport_bytes_total{transport="tcp",',
+                 "chunks": "weft_ds_rdma_bytes_total{"}
+        return {what: (int(now[name + 'direction="in"}']), int(now[name + 'direction="out"}']))
+                for what, name in names.items()}
 
     def moved(self) -> tuple[int, int]:
         """Bytes that came and went by RDMA."""
-        now = self.metrics()
-        return (int(now['weft_ds_rdma_bytes_total{direction="in"}']),
-                int(now['weft_ds_rdma_bytes_total{direction="out"}']))
+        return self.traffic()["chunks"]
+
+    @contextmanager
+    def all_by(self, transport: str, size: int) -> Iterator[None]:
+        """Asserts that the block's I/O, so many bytes each way, comes and goes by "rdma" or "tcp",
+        and none of it by the other."""
+        before = self.traffic()
+        yield
+        grown = {what: [now - then for now, then in zip(counts, before[what])]
+                 for what, counts in self.traffic().items()}
+        by_rdma = transport == "rdma"
+        assert min(grown[transport]) >= size, grown
+        assert max(grown["tcp" if by_rdma else "rdma"]) < IDLE_BYTES, grown
+        assert min(grown["chunks"]) >= size if by_rdma else max(grown["chunks"]) == 0, grown
 
     def to_partners(self) -> tuple[int, int]:
         """Connections to partners by RDMA, and bytes that went by them."""
@@ -183,7 +206,6 @@ class RdmaTarget:
             self.machine.enter_host(f"{self.program} --config {FOLDER}/target.toml"), root=True)
 
     def metrics(self) -> dict[str, float]:
-        """Those of RDMA, by name with labels."""
         return rdma_metrics(self.machine)
 
 
@@ -205,9 +227,11 @@ def prepare(machine: WithRdma, cluster: Cluster | RdmaMetadataServer, name: str,
 
 
 def rdma_metrics(machine: WithRdma) -> dict[str, float]:
+    """Those of RDMA and of transports, by name with labels."""
     script = (f"import json, urllib.request\n"
               f"page = urllib.request.urlopen('http://{METRICS}/metrics', timeout=30)\n"
-              f"rows = (line.decode().rsplit(' ', 1) for line in page if b'_rdma_' in line)\n"
+              f"rows = (line.decode().rsplit(' ', 1) for line in page"
+              f"        if b'_rdma_' in line or b'_transport_' in line)\n"
               f"print(json.dumps({{name: float(value) for name, value in rows"
               f" if not name.startswith('#')}}))\n")
     return json.loads(machine.python(script, 90, root=True).output)
