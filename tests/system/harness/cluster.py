@@ -52,6 +52,7 @@ class Options:
     target_cache: str = ""  # of targets, which then go around the page cache
     target_checksums: bool = False  # targets keep some
     store_mib: int = 0  # a store on a file system of its own with this size; 0: the run's folder
+    target_mib: int = 0  # the same of each target's store
     mds_mib: int = 0  # of the metadata server's folder, if it is to be on a file system of its own
     power: bool = False  # every store and the metadata server's folder are so, and may lose power
     store_in_memory: bool = False  # a tmpfs: no disk that all data servers share
@@ -104,7 +105,7 @@ class Cluster:
         self.mds_node = network.mds()
         self.address = self.mds_node.address
         self.folder = run.make_folder("mds")
-        self.mds_disk = self.own_disk(self.folder)
+        self.mds_disk = self.own_disk(self.folder, self.options.mds_mib)
         self.admin_socket = self.folder / "admin.sock"
         self.key_files: list[Path] = []  # the metadata server's first
         self.open_to_users = False
@@ -176,7 +177,7 @@ class Cluster:
         store = self.run.make_folder(f"{name}/store")
         if self.options.store_in_memory:
             sh("mount", "-t", "tmpfs", "-o", "size=4g", "tmpfs", str(store))
-        disk = self.own_disk(store)
+        disk = self.own_disk(store, self.options.store_mib)
         file = self.run.folder / name / "weft-ds.toml"
         file.write_text(config.data_server(self, number, node.address, store))
         binary = servers.require(paths.data_server_program())
@@ -189,11 +190,10 @@ class Cluster:
         process = Process(self.run, name, command, node, cgroup=group)
         return DataServer(name, node, process, store, group, disk)
 
-    def own_disk(self, folder: Path) -> disks.Disk | None:
-        """For a server's folder, if the options say so."""
+    def own_disk(self, folder: Path, mib: int) -> disks.Disk | None:
+        """For a server's folder, if the options say so; mib is what they say of such folders."""
         if self.options.power:
             return disks.Disk(self.run, folder, self.options.store_mib or 1024, disks.LAZY)
-        mib = self.options.mds_mib if folder == self.folder else self.options.store_mib
         if mib:
             return disks.Disk(self.run, folder, mib)
         return None

@@ -53,7 +53,7 @@ def make_target(cluster, number: int, kind: str) -> Target:
     name = f"target{number}"
     folder = cluster.run.make_folder(name)
     store = cluster.run.make_folder(f"{name}/store")
-    disk = cluster.own_disk(store)
+    disk = cluster.own_disk(store, cluster.options.target_mib)
     node: Node = cluster.mds_node
     address = f"unix:{folder / 'socket'}"
     if kind.endswith("tcp"):
