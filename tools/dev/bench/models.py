@@ -5,7 +5,8 @@
 
 Nothing is measured: a row compares what the planner computes with what iPVFS or CEFT-PVFS print, or
 with what follows from their formulas where a print is inconsistent (docs/papers.md says where).
-models-curves.png draws what 'weft plan performance --paper' prints.
+models-curves.png draws what 'weft plan performance --paper' and 'weft plan reliability --paper'
+print.
 """
 
 import json
@@ -69,31 +70,64 @@ def performance_rows(tables: list) -> list:
     return rows
 
 
-def draw(tables: list, file: str) -> None:
-    """Saturation by hits, and response by rate, small requests and large ones."""
-    figure, axes = plt.subplots(2, 2, figsize=(11, 8))
-    small, large, _, response, large_response, _ = tables
-    for axis, table in zip(axes.flat, (small, large, response, large_response)):
-        for number, system in enumerate(SYSTEMS):
-            axis.plot([row[0] for row in table["rows"]],
-                      [row[number + 1] for row in table["rows"]], marker="o", label=system)
+def draw_curves(axis, table: dict) -> None:
+    for number, system in enumerate(SYSTEMS):
+        axis.plot([row[0] for row in table["rows"]],
+                  [row[number + 1] for row in table["rows"]], marker="o", label=system)
+    axis.set_xlabel(table["columns"][0])
+    axis.legend(fontsize=8)
+
+
+def draw_caches(axis, table: dict) -> None:
+    """A bar for each system with each size of caches, and above it how often both tiers hit."""
+    sizes = list(dict.fromkeys((io_mb, target_mb) for _, io_mb, target_mb, *_ in table["rows"]))
+    width = 1 / (len(SYSTEMS) + 1)
+    for number, system in enumerate(SYSTEMS):
+        rows = [row for row in table["rows"] if row[0] == system]
+        bars = axis.bar([sizes.index((row[1], row[2])) + number * width for row in rows],
+                        [row[4] for row in rows], width, label=system)
+        axis.bar_label(bars, [f"{row[3]:.3f}" for row in rows], fontsize=7)
+    axis.set_xticks([place + (len(SYSTEMS) - 1) / 2 * width for place in range(len(sizes))],
+                    [f"{io_mb:.0f} and {target_mb:.0f} MB" for io_mb, target_mb in sizes],
+                    fontsize=8)
+    axis.set_xlabel("caches of an I/O node and of a target")
+    axis.set_ylabel(table["columns"][4])
+    axis.legend(fontsize=8)
+
+
+def draw_reliability(axis, table: dict) -> None:
+    bars = axis.bar([f"{row[0]:.0%}" for row in table["rows"]], [row[2] for row in table["rows"]])
+    axis.bar_label(bars, fontsize=8)
+    axis.set_yscale("log")
+    axis.set_xlabel(f"{table['columns'][0]} of the time")
+    axis.set_ylabel(table["columns"][2])
+
+
+def draw(tables: list, reliability: dict) -> plt.Figure:
+    """Saturation by hits and response by rate, small requests and large ones; Figure 8; how much
+    longer a mirrored system lasts."""
+    figure, axes = plt.subplots(3, 2, figsize=(11, 12))
+    small, large, _, response, large_response, dynamic = tables
+    for axis, table, drawn in zip(
+            axes.flat, (small, large, response, large_response, dynamic, reliability),
+            (*[draw_curves] * 4, draw_caches, draw_reliability), strict=True):
+        drawn(axis, table)
         axis.set_title(table["title"], fontsize=9)
-        axis.set_xlabel(table["columns"][0])
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(file, dpi=100)
+    return figure
 
 
 def main() -> int:
     given = report.parser("models", __doc__, rounds=1).parse_args()
     tables = paper("performance")
     rows = performance_rows(tables)
-    for part, _, ratio in paper("reliability")[0]["rows"]:
+    reliability = paper("reliability")[0]
+    for part, _, ratio in reliability["rows"]:
         rows.append(compare(f"CEFT-PVFS, duplicated {part:.0%} of the time: times as long", ratio,
                             RELIABILITY[part], ""))
     os.makedirs(given.results, exist_ok=True)
-    draw(tables, os.path.join(given.results, "models-curves.png"))
+    draw(tables, reliability).savefig(os.path.join(given.results, "models-curves.png"), dpi=100)
     return 0 if report.publish("models", rows, given.results, {}) else 1
 
 
