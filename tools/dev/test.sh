@@ -12,7 +12,7 @@ server runs. Stages:
 
   unit     unit and property tests (ctest), release build
   simulation  a whole cluster under faults: WEFT_SIM_SEEDS (1000) seeds, or as many as
-           WEFT_SIM_SECONDS (200) allow
+           WEFT_SIM_SECONDS (300) allow
   tidy     formatting, layering, lengths, and the tests of those checks
   tools    tests of the Python tools
   system   stock-kernel clients against a whole system (pytest tests/system, without -m long)
@@ -73,7 +73,7 @@ test_simulation() {
   local log=$WEFT_LOGS/simulation.log seeds=${WEFT_SIM_SEEDS:-1000} said
   test_build release || return 0
   if step simulation "running simulated clusters" build/release/tests/simulation/simulation \
-    --count "$seeds" --seconds "${WEFT_SIM_SECONDS:-200}" --jobs "$WEFT_JOBS"; then
+    --count "$seeds" --seconds "${WEFT_SIM_SECONDS:-300}" --jobs "$WEFT_JOBS"; then
     said=$(tail -n 1 "$log")  # "N of M seeds in T s, 0 failed"
     test_note passed simulation "$said"
     [ "${said%% *}" -eq "$seeds" ] || test_note skipped "some seeds of simulation" \
