@@ -347,20 +347,23 @@ Storage Cluster::storage_of(std::uint32_t ds_id) {
   failed("no data server " + std::to_string(ds_id));
 }
 
+bool all_current(const Result<std::optional<layout::LayoutMap>>& map) {
+  const auto current = [](const layout::Copy& copy) {
+    for (std::size_t s = 0; s < copy.ds_ids.size(); ++s) {
+      if (copy.state_of(s) != layout::CopyState::kCurrent) return false;
+    }
+    return true;
+  };
+  return map && *map && std::ranges::all_of((*map)->copies, current);
+}
+
 // A move that was put off while its server was away ends, or is undone, a moment after that is
 // back.
 Result<std::optional<layout::LayoutMap>> Cluster::settled_layout(mds::FileId file) {
   const Ns deadline = now() + 120 * kSecond;
   for (;;) {
     auto map = mds_.server()->names().layout(file);
-    if (!map || !*map || now() > deadline) return map;
-    const auto current = [](const auto& copy) {
-      for (std::size_t s = 0; s < copy.ds_ids.size(); ++s) {
-        if (copy.state_of(s) != layout::CopyState::kCurrent) return false;
-      }
-      return true;
-    };
-    if (std::ranges::all_of((*map)->copies, current)) return map;
+    if (!map || !*map || now() > deadline || all_current(map)) return map;
     std::this_thread::sleep_for(500ms);
   }
 }
@@ -522,7 +525,10 @@ void Cluster::check_lost_object() {
     const bool written = how == 1 || how >= 3;
     Client& writer = *clients_[f / options_.files];
     if (how == 3) await_unused(file);
-    if (how == 4) writer.write_and_sync(file);
+    if (how == 4) {
+      writer.write_and_sync(file);
+      if (!all_current(mds_.server()->names().layout(file.id))) return;  // then it has the only one
+    }
     const auto server =
         std::ranges::find(servers_, there.server, [](const auto& s) { return s.get(); });
     trace((*server)->name() + " loses an object of inode " + std::to_string(file.id));
@@ -537,6 +543,10 @@ void Cluster::check_lost_object() {
       await_quiet();
     }
     if (written) writer.write_and_sync(file);
+    if (how == 4) {
+      std::this_thread::sleep_for(1s);  // it is not taken for here any more
+      await_here(ds_ids[stripe]);
+    }
     await_settled(file.id);
     check_stored(file);
     if (!written && stored_object(there, object, size) != before) {
