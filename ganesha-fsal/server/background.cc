@@ -176,8 +176,9 @@ void Background::run_writer() {
 }
 
 // Files of a backup that nobody has asked for yet. When all are looked at there is only to tell of
-// what administrators accept.
+// what administrators accept; in a store that never came back from one there is nothing.
 void Background::run_restorer() {
+  if (!server_.names().restore()) return;
   bool done = false;
   MutexLock lock(mutex_);
   while (!stopping_) {
