@@ -1,4 +1,5 @@
 """What operators' pages show is typed on bare machines, page after page, and does what they say.
+So are commands that they only name (besides.py).
 
 m1 gets a metadata server, d1 to d3 data servers, d4 comes later; c1 is a Linux client. They have
 the addresses that the pages have: 192.0.2.1, .11 to .14, .101. None has a package of ours at first.
@@ -12,6 +13,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import besides
 import pytest
 import roots
 import shown
@@ -148,7 +150,7 @@ class House:
             (shutil.copytree if source.is_dir() else shutil.copy2)(source, to)
             return 0, ""
         if machine == "c1":
-            if "weft verify" in text:
+            if text.startswith("weft "):
                 self.client.install(Path("/usr/bin/weft"), self.machines["m1"].path)
             done = self.client.run(text, 240, check=False, root=True)
             return done.status, done.output
@@ -173,6 +175,17 @@ class House:
         if text.startswith(("weft init", "weft token")):
             self.token = TOKEN.search(said).group()
         return said
+
+    def do_besides(self, command: besides.Typed) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            status, said = self.type(command.machine, command.text)
+            lacks = [part for part in command.says if not re.search(part, said, re.MULTILINE)]
+            if status in command.statuses and not lacks:
+                return
+            assert ASKS.match(command.text) and time.monotonic() < until, (
+                f"{command.machine}# {command.text}: {status}, without {lacks}\n{said}")
+            time.sleep(1)
 
     def keeps_two_copies(self) -> None:
         """A user's file is at two data servers, whole, when its client has closed it."""
@@ -247,3 +260,6 @@ def test_pages_are_right(house, page):
         took = time.monotonic() - began
         assert took < INSTALLED_S, f"four machines took {took:.0f} s"
         house.keeps_two_copies()
+    if page == besides.AFTER:
+        for command in besides.TYPED:
+            house.do_besides(command)

@@ -2,7 +2,7 @@
 
 Blocks of commands are typed in full by test_documentation.py; here are those within sentences and
 tables, what README.md has of a tree that is built, and the examples of weft(1). They are looked up
-in the programs' own help.
+in the programs' own help. And each command of weft(1) is typed by some test on a system that runs.
 """
 
 import functools
@@ -12,7 +12,9 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import besides
 import pytest
+import shown
 
 REPOSITORY = Path(__file__).parents[2]
 WEFT = Path(os.environ.get("WEFT_BUILD", REPOSITORY / "build/release")) / "tools/weft/weft"
@@ -93,6 +95,29 @@ def test_what_is_wrong_with_a_command_is_found(program):
     assert wrong("weft ds list --colour") == "weft ds list has no option --colour"
     assert wrong("weft -o json status") is None
     assert wrong("weft layout show FILE") is None
+
+
+def of_the_manual() -> set[str]:
+    text = (REPOSITORY / "docs/man/weft.1.scd").read_text().partition("\n# HEALTH\n")[0]
+    return set(re.findall(r"^\*weft ([a-z -]+)\*", text, re.MULTILINE))
+
+
+def test_each_command_is_typed_by_a_test():
+    typed = [command.text for page in shown.PAGES for block in shown.blocks(page)
+             if block.kind == "run" for command in block.commands()]
+    typed += [command.text for command in besides.TYPED]
+    commands = of_the_manual()
+    assert len(commands) > 45 and {"doctor", "ds give-up"} <= commands
+    assert {command for command in commands if not any(
+        re.search(rf"\bweft {command}(?![\w-])", text) for text in typed)} == {*besides.ELSEWHERE}
+
+
+@pytest.mark.parametrize(("command", "test"), besides.ELSEWHERE.items())
+def test_tests_that_type_commands_are_there(command, test):
+    file, name = test.split("::")
+    text = (REPOSITORY / "tests/system" / file).read_text()
+    assert f"\ndef {name}(" in text
+    assert f'"{command.split()[-1]}"' in text
 
 
 def all_verbs(*above: str) -> list[tuple[str, ...]]:
