@@ -17,8 +17,11 @@ std::string coarse(std::uint64_t seconds) {
 
 std::string mib(std::uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
 
+constexpr std::size_t kLongestName = 50;  // columns, in a sentence
+
 std::string title(const mds::ServerName& server) {
-  return fmt::format("data server {} ({})", server.id, server.name);
+  return fmt::format("data server {} ({})", server.id,
+                     shortened(printable(server.name), kLongestName));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What goes on beside the data path, in a line each, for people. What others named is as they named
-// it: who prints a line makes it printable.
+// it, but that names of data servers are shortened: who prints a line makes it printable.
 //
 // Threading: pure functions.
 #pragma once

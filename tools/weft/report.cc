@@ -230,29 +230,50 @@ std::string status_text(const mds::SystemReport& system) {
 
 namespace {
 
-// A line for each range of clients, or each address, whichever are more.
-void add_network(Table& table, const std::string& ds_id, const mds::NetworkReport& network) {
-  const std::size_t lines = std::max(network.clients.size(), network.addresses.size());
-  const auto at = [](const std::vector<std::string>& texts, std::size_t line) {
-    return line < texts.size() ? printable(texts[line]) : std::string();
-  };
-  for (std::size_t line = 0; line < lines; ++line) {
-    table.add({line == 0 ? ds_id : "", line == 0 ? printable(network.name) : "",
-               at(network.clients, line), at(network.addresses, line)});
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
+
+// Which there are. `ago` stands behind when each was heard of.
+Table which_table(const std::vector<DataServerReport>& servers, const char* ago) {
+  Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"},
+              {"NAME", "DOMAIN"});
+  for (const DataServerReport& server : servers) {
+    const bool seen = server.state != DsState::kUnknown;
+    const bool runs = seen && server.state != DsState::kDown;
+    const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
+    which.add({std::to_string(server.id), printable(server.name), or_dash(server.failure_domain),
+               std::string(to_string(server.state)),
+               known(short_duration(server.heartbeat_age_ms) + ago),
+               runs ? short_duration(server.uptime_ms) : "-", known(human_bytes(server.free_bytes)),
+               known(human_bytes(server.capacity_bytes)), short_count(server.stale_objects)});
   }
+  return which;
 }
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : printable(text); }
+std::string which_text(const std::vector<DataServerReport>& servers) {
+  const Table which = which_table(servers, " ago");
+  return which.fits() ? which.text() : which_table(servers, "").text();
+}
+
+// What they do.
+std::string how_text(const std::vector<DataServerReport>& servers) {
+  Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
+  for (const DataServerReport& server : servers) {
+    const bool seen = server.state != DsState::kUnknown;
+    const bool runs = seen && server.state != DsState::kDown;
+    const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
+    const auto now = [runs](std::string text) { return runs ? std::move(text) : "-"; };
+    how.add({std::to_string(server.id), now(fmt::format("{}%", server.cpu_busy_permille / 10)),
+             now(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
+             now(human_bytes(server.disk_available)), now(human_bytes(server.net_available)),
+             known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
+             known(short_count(server.errors))});
+  }
+  return how.text();
+}
 
 // Where each data server's objects and it itself are, a line for each address. Addresses that have
 // no room beside the rest have a table of their own.
-std::string where_text(const std::vector<DataServerReport>& servers) {
-  constexpr std::size_t kBeside = 26;  // columns: all of IPv4, and what is short of IPv6
-  const bool beside = std::ranges::all_of(servers, [](const DataServerReport& server) {
-    return std::ranges::all_of(server.addresses, [](const std::string& address) {
-      return columns(printable(address)) <= kBeside;
-    });
-  });
+std::string where_text(const std::vector<DataServerReport>& servers, bool beside) {
   std::vector<std::string> head{"ID", "VERSION", "STORE", "PROXY", "PARTNERS"};
   if (beside) head.emplace_back("ADDRESSES");
   Table where(std::move(head), {"VERSION", "STORE"});
@@ -270,38 +291,54 @@ std::string where_text(const std::vector<DataServerReport>& servers) {
       beside ? where.add({"", "", "", "", "", address}) : apart.add({i == 0 ? id : "", address});
     }
   }
+  if (beside && !where.fits()) return where_text(servers, false);
   return where.text() + (apart.empty() ? "" : "\n" + apart.text());
+}
+
+std::string where_text(const std::vector<DataServerReport>& servers) {
+  constexpr std::size_t kBeside = 26;  // columns: all of IPv4, and what is short of IPv6
+  const bool beside = std::ranges::all_of(servers, [](const DataServerReport& server) {
+    return std::ranges::all_of(server.addresses, [](const std::string& address) {
+      return columns(printable(address)) <= kBeside;
+    });
+  });
+  return where_text(servers, beside);
+}
+
+// A line for each range of clients, or each address, whichever are more. Where the two have no room
+// beside each other, they have a table each.
+std::string networks_text(const std::vector<DataServerReport>& servers) {
+  Table both({"ID", "NETWORK", "CLIENTS", "ADDRESSES"}, {"NETWORK"});
+  Table clients({"ID", "NETWORK", "CLIENTS"}, {"NETWORK"});
+  Table addresses({"ID", "NETWORK", "ADDRESSES"}, {"NETWORK"});
+  const auto at = [](const std::vector<std::string>& texts, std::size_t line) {
+    return line < texts.size() ? printable(texts[line]) : std::string();
+  };
+  for (const DataServerReport& server : servers) {
+    for (const mds::NetworkReport& network : server.networks) {
+      const std::size_t lines = std::max(network.clients.size(), network.addresses.size());
+      for (std::size_t line = 0; line < lines; ++line) {
+        const std::string id = line == 0 ? std::to_string(server.id) : "";
+        const std::string name = line == 0 ? printable(network.name) : "";
+        const std::string client = at(network.clients, line);
+        const std::string address = at(network.addresses, line);
+        both.add({id, name, client, address});
+        if (!client.empty()) clients.add({id, name, client});
+        if (!address.empty()) addresses.add({id, name, address});
+      }
+    }
+  }
+  if (both.empty()) return "";
+  return "\n" + (both.fits() ? both.text() : clients.text() + "\n" + addresses.text());
 }
 
 }  // namespace
 
 std::string data_servers_text(const std::vector<DataServerReport>& servers) {
   if (servers.empty()) return "no data server has registered\n";
-  Table which({"ID", "NAME", "DOMAIN", "STATE", "HEARD", "UP", "FREE", "OF", "STALE"},
-              {"NAME", "DOMAIN"});
-  Table how({"ID", "CPU", "QUEUE", "DISK SPARE/S", "NET SPARE/S", "READ", "WRITTEN", "ERRORS"});
-  Table networks({"ID", "NETWORK", "CLIENTS", "ADDRESSES"}, {"NETWORK", "CLIENTS"});
-  for (const DataServerReport& server : servers) {
-    const bool seen = server.state != DsState::kUnknown;
-    const bool runs = seen && server.state != DsState::kDown;
-    const auto known = [seen](std::string text) { return seen ? std::move(text) : "-"; };
-    const auto now = [runs](std::string text) { return runs ? std::move(text) : "-"; };
-    const std::string id = std::to_string(server.id);
-    which.add({id, printable(server.name), or_dash(server.failure_domain),
-               std::string(to_string(server.state)),
-               known(short_duration(server.heartbeat_age_ms) + " ago"),
-               now(short_duration(server.uptime_ms)), known(human_bytes(server.free_bytes)),
-               known(human_bytes(server.capacity_bytes)), short_count(server.stale_objects)});
-    how.add({id, now(fmt::format("{}%", server.cpu_busy_permille / 10)),
-             now(fmt::format("{:.1f}", server.run_queue_milli / 1000.0)),
-             now(human_bytes(server.disk_available)), now(human_bytes(server.net_available)),
-             known(human_bytes(server.read_bytes)), known(human_bytes(server.written_bytes)),
-             known(short_count(server.errors))});
-    for (const mds::NetworkReport& network : server.networks) add_network(networks, id, network);
-  }
-  const std::string told = networks.empty() ? "" : "\n" + networks.text();
-  return which.text() + "\n" + how.text() + "\n" + where_text(servers) + told +
-         not_accepted_text(servers) + leaving_text(servers) + repairs_text(servers);
+  return which_text(servers) + "\n" + how_text(servers) + "\n" + where_text(servers) +
+         networks_text(servers) + not_accepted_text(servers) + leaving_text(servers) +
+         repairs_text(servers);
 }
 
 namespace {
@@ -363,9 +400,8 @@ std::string findings_text(const mds::ScrubReport& scrub) {
   std::string out = lines.empty() ? "" : "found since the start\n" + bulleted(lines);
   if (open) {
     out +=
-        "Which file that is: find MOUNT -inum FILEID. When you know which copy is right: weft "
-        "scrub "
-        "resolve FILE --from DS\n";
+        "Which file that is: find MOUNT -inum FILEID. When you know which copy is right:\n"
+        "weft scrub resolve FILE --from DS\n";
   }
   if (!scrub.resolved.empty()) out += "resolved\n" + bulleted(scrub.resolved);
   return out;

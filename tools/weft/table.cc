@@ -33,10 +33,11 @@ void Table::narrow(std::vector<std::size_t>& width) const {
   for (std::size_t column = 0; column < head.size(); ++column) {
     if (std::ranges::find(shortened_, head[column]) != shortened_.end()) can.push_back(column);
   }
-  while (!can.empty() && line_of(width) > kScreenColumns) {
+  while (line_of(width) > kScreenColumns) {
+    std::erase_if(can, [&](std::size_t column) { return width[column] <= columns(head[column]); });
+    if (can.empty()) return;
     const std::size_t widest =
         *std::ranges::max_element(can, {}, [&width](std::size_t column) { return width[column]; });
-    if (width[widest] <= columns(head[widest])) return;
     --width[widest];
   }
 }

@@ -224,6 +224,63 @@ TEST_CASE("numbers of many digits are told whole, in 80 columns") {
   CHECK(maintenance_text(maintenance).contains("1.00000b3a73ce2ff2.ffffffff"));
 }
 
+TEST_CASE("what scrubs found is told in 80 columns", "[weft]") {
+  constexpr std::uint64_t kFile = 12'345'678'901'234;
+  constexpr std::uint32_t kServer = 16'777'215;
+  const mds::ExtentReport extent{kFile, kFile};
+  mds::ScrubReport scrub{.rounds = 1};
+  scrub.findings = {{.fileid = kFile,
+                     .ds_id = kServer,
+                     .source = kServer - 1,
+                     .differing_bytes = kFile,
+                     .extents = {extent, extent, extent}},
+                    {.fileid = kFile, .mended = true}};
+  scrub.unlisted = kFile;
+  scrub.resolved = {"a reason that goes on and on, word for word, for longer than a line is wide"};
+  scrub.crowded = kFile;
+  scrub.crowded_fileids = std::vector<std::uint64_t>(100, kFile);
+  scrub.groups = {{.server = {kServer, std::string(256, 'n')}}};
+  narrow(scrub_text(scrub));
+  CHECK(scrub_text(scrub).contains("\nweft scrub resolve FILE --from DS\n"));
+  scrub.running = scrub.only_tell = true;
+  scrub.groups.front().running = scrub.groups.front().waiting = true;
+  narrow(scrub_text(scrub));
+  narrow(scrub_text({.groups = scrub.groups}));
+}
+
+TEST_CASE("networks with long addresses are told in 80 columns, ranges and addresses apart") {
+  mds::DataServerReport one = server(16'777'215, "rack", 50);
+  one.networks = {{std::string(40, 'n'),
+                   {"rdma://[2001:db8:1111:2222:3333:4444:5555:6666]:20049", "10.0.0.112:2049"},
+                   {"2001:db8:1111:2222:3333:4444:5555:0/112"}},
+                  {"office", {"10.1.0.112:2049"}, {}}};
+  const std::string text = data_servers_text({one});
+  narrow(text);
+  CHECK(text.contains("  2001:db8:1111:2222:3333:4444:5555:0/112\n"));
+  CHECK(text.contains("  rdma://[2001:db8:1111:2222:3333:4444:5555:6666]:20049\n"));
+  CHECK(text.contains("  10.0.0.112:2049\n"));
+  one.networks.front().addresses.erase(one.networks.front().addresses.begin());
+  one.networks.front().clients = {"10.0.0.0/8"};
+  narrow(data_servers_text({one}));
+  CHECK(data_servers_text({one}).contains("  10.0.0.0/8  10.0.0.112:2049\n"));
+}
+
+TEST_CASE("data servers of whose columns each is as wide as it can be fit 80 columns") {
+  mds::DataServerReport one = server(16'777'215, std::string(40, 'd'), 50);
+  one.state = mds::DsState::kSuspect;
+  one.heartbeat_age_ms = one.uptime_ms = 119 * 60'000;
+  one.free_bytes = one.capacity_bytes = 9 * kGib;
+  one.stale_objects = one.errors = 999'999;
+  one.version = "10.20.30";
+  one.store = one.proxy = "shared memory";
+  one.partners = {{1, "none"}, {2, "rdma"}, {3, "tcp"}};
+  one.addresses = {"[2001:db8::123]:2051"};
+  const std::string text = data_servers_text({one});
+  narrow(text);
+  CHECK(text.contains(" suspect  119 min  119 min  "));
+  CHECK(text.contains("\n16777215  [2001:db8::123]:2051\n"));  // no room for it beside the rest
+}
+
 TEST_CASE("a system that is being drained is healthy", "[weft]") {
   CHECK(is_note("DS_LEAVING"));
   CHECK_FALSE(is_note("DS_DOWN"));

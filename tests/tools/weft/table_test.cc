@@ -32,6 +32,11 @@ TEST_CASE("a table that is too wide shortens what it may, the widest first") {
   CHECK(table.text() == "ID  NAME   DOMAIN\n 1  short  " + std::string(34, 'd') + "…" +
                             std::string(33, 'd') + "1\n 2  alpha  " + std::string(34, 'd') + "…" +
                             std::string(33, 'd') + "2\n");
+  // One that is as narrow as its head keeps no other from it.
+  Table narrowest({"ID", "A LONG HEAD", "NAME"}, {"A LONG HEAD", "NAME"});
+  narrowest.add({"1" + std::string(60, '2'), std::string(11, 'a'), std::string(11, 'n')});
+  CHECK(narrowest.fits());
+  CHECK(narrowest.text().ends_with("  " + std::string(11, 'a') + "  nn…n\n"));
   Table stays({"ID", "NAME"}, {"ID"});
   stays.add({"1", std::string(90, 'n')});
   CHECK(stays.text() == "ID  NAME\n 1  " + std::string(90, 'n') + "\n");
