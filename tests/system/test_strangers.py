@@ -24,10 +24,9 @@ from harness.counters import weft
 from harness.in_namespace import InNamespace
 from harness.run import wait_until
 from harness.standalone import Caller, Standalone
-from wire import const, ops
-from wire.client import Client, NfsError, decode_compound, encode_compound
-from wire.rpc import Connection, auth_sys
-from wire.xdr import Packer, Unpacker
+from wire import NfsError, Packer, Posting, const, ops
+from wire.client import encode_compound
+from wire.rpc import auth_sys
 
 pytestmark = pytest.mark.faults
 
@@ -197,65 +196,25 @@ LIMIT = 128 * MIB
 SESSION = 256 * 64  # bytes that weft-ds.toml(5) allows for one
 
 
-class Line:
-    """A Connection without a thread of its own, for one caller. An answer may be taken later."""
-
-    def __init__(self, address, source):
-        self.timeout = LONG_S
-        self._socket = socket.create_connection(address, LONG_S, (source, 0))
-        self.close = self._socket.close
-
-    def post(self, arguments, program=const.NFS_PROGRAM, version=const.NFS_VERSION, procedure=1,
-             credential=auth_sys()):
-        call = (Packer().uint32(1).uint32(0).uint32(2).uint32(program).uint32(version)
-                .uint32(procedure).bytes() + credential + arguments)
-        self._socket.sendall(struct.pack(">I", 0x80000000 | len(call)) + call)
-
-    def answer(self):
-        with self._socket.makefile("rb", buffering=0) as file:
-            record = Unpacker(self._whole(file, struct.unpack(">I", self._whole(file, 4))[0]))
-        record.uint32()
-        record.uint32()
-        return Connection._result(record)
-
-    @staticmethod
-    def _whole(file, count):
-        data, count = b"", count & 0x7FFFFFFF
-        while len(data) < count:
-            part = file.read(count - len(data))
-            assert part, "the connection was lost"
-            data += part
-        return data
-
-    def call(self, program, version, procedure, arguments, credential, timeout=None):
-        self.post(arguments, program, version, procedure, credential)
-        return self.answer()
-
-
-class OneOfMany(Client):
+class OneOfMany(Posting):
     """Its number says its address, and which piece of the object is its own."""
 
     def __init__(self, system, number):
         self.number = number
         self.handle = system.handle(41)
-        super().__init__((system.ds[0].node.address, NFS_PORT), backchannel=False, slots=4,
-                         owner=b"one of many %d" % number, flags=const.EXCHGID_USE_PNFS_DS)
-
-    def _connect(self, timeout):
-        return Line(self.address, f"127.0.1.{1 + self.number % SOURCES}")
+        super().__init__((system.ds[0].node.address, NFS_PORT), f"127.0.1.{1 + number % SOURCES}",
+                         slots=4, owner=b"one of many %d" % number, timeout=LONG_S,
+                         flags=const.EXCHGID_USE_PNFS_DS)
 
     def data(self):
         return struct.pack(">I", self.number) * (PIECE // 4)
 
-    def post(self, operation):
+    def ask(self, operation):
         """One after the other, in slot 0."""
-        self._sequence[0] += 1
-        self.posted = (ops.sequence(self.session, self._sequence[0], 0, 0, False),
-                       ops.putfh(self.handle), operation)
-        self.connection.post(encode_compound(self.posted, self.minor))
+        self.post(0, ops.putfh(self.handle), operation)
 
-    def answer(self):
-        return decode_compound(self.connection.answer(), self.posted).check().last
+    def result(self):
+        return self.answer()[1].check().last
 
 
 def most_memory(process):
@@ -267,11 +226,11 @@ def most_memory(process):
 def all_write_and_read(clients):
     """Each at the same time as all others."""
     for one in clients:
-        one.post(ops.write(ops.ANONYMOUS, one.number * PIECE, one.data()))
-    assert {one.answer().count for one in clients} == {PIECE}
+        one.ask(ops.write(ops.ANONYMOUS, one.number * PIECE, one.data()))
+    assert {one.result().count for one in clients} == {PIECE}
     for one in clients:
-        one.post(ops.read(ops.ANONYMOUS, one.number * PIECE, PIECE))
-    assert [one.number for one in clients if one.answer().data != one.data()] == []
+        one.ask(ops.read(ops.ANONYMOUS, one.number * PIECE, PIECE))
+    assert [one.number for one in clients if one.result().data != one.data()] == []
 
 
 def test_thousands_of_clients_hold_sessions(run, network):

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from . import const, ops
 from .backchannel import Backchannel
 from .const import Op, Status
-from .rpc import USER, Connection, ConnectionClosed, auth_none, auth_sys
+from .rpc import USER, Connection, ConnectionClosed, Line, auth_none, auth_sys
 from .xdr import Packer, Unpacker
 
 
@@ -204,3 +204,32 @@ class Client:
     def vanish(self):
         """Disconnects and leaves everything at the server, as a client that dies does."""
         self.connection.close()
+
+
+class Posting(Client):
+    """A Client for one thread, without a backchannel, that need not wait for an answer before it
+    asks for more: any slot may have one compound under way.
+
+    source            the address that it has; "": any
+    """
+
+    def __init__(self, address, source="", **options):
+        self._source = source
+        self._posted = {}  # slot -> operations
+        super().__init__(address, backchannel=False, **options)
+
+    def _connect(self, timeout):
+        return Line(self.address, timeout, self._source)
+
+    def post(self, slot, *operations):
+        """SEQUENCE and these operations."""
+        self._sequence[slot] += 1
+        self._posted[slot] = [ops.sequence(self.session, self._sequence[slot], slot,
+                                           self.slots - 1, False), *operations]
+        self.connection.post(slot, const.NFS_PROGRAM, const.NFS_VERSION, 1,
+                             encode_compound(self._posted[slot], self.minor), self.credential)
+
+    def answer(self):
+        """The next one: of which slot, and the Reply, SEQUENCE's result first."""
+        slot, data = self.connection.answer()
+        return slot, decode_compound(data, self._posted.pop(slot))

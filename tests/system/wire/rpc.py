@@ -43,6 +43,11 @@ def auth_none():
     return Packer().uint32(0).opaque(b"").uint32(0).opaque(b"").bytes()
 
 
+def _call(xid, program, version, procedure, credential, arguments):
+    return (Packer().uint32(xid).uint32(0).uint32(2).uint32(program).uint32(version)
+            .uint32(procedure).bytes() + credential + arguments)
+
+
 class Connection:
     """One TCP connection to a server.
 
@@ -93,10 +98,8 @@ class Connection:
             if self._closed:
                 raise ConnectionClosed()
             self._waiting[xid] = slot
-        header = (Packer().uint32(xid).uint32(0).uint32(2).uint32(program).uint32(version)
-                  .uint32(procedure).bytes())
         try:
-            self.send_record(header + credential + arguments)
+            self.send_record(_call(xid, program, version, procedure, credential, arguments))
             if not slot[0].wait(self.timeout if timeout is None else timeout):
                 raise TimeoutError(f"no reply to xid {xid:#x}")
         finally:
@@ -193,3 +196,30 @@ class Connection:
             slots = list(self._waiting.values())
         for slot in slots:
             slot[0].set()
+
+
+class Line(Connection):
+    """A Connection without a thread of its own, for one caller, who may take answers later. The
+    other side makes no calls. A wait for it that is longer than `timeout` is a TimeoutError."""
+
+    def __init__(self, address, timeout=10.0, source=""):
+        self.timeout = timeout
+        self._socket = socket.create_connection(address, timeout, (source, 0))
+        self._send_lock = threading.Lock()
+
+    def close(self):
+        self._socket.close()
+
+    def post(self, xid, program, version, procedure, arguments, credential):
+        self.send_record(_call(xid, program, version, procedure, credential, arguments))
+
+    def answer(self):
+        """The next one: of which xid, and its result."""
+        unpacker = Unpacker(self._receive_record())
+        xid = unpacker.uint32()
+        unpacker.uint32()
+        return xid, self._result(unpacker)
+
+    def call(self, program, version, procedure, arguments, credential, timeout=None):
+        self.post(0, program, version, procedure, arguments, credential)
+        return self.answer()[1]
