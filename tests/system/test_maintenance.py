@@ -12,6 +12,9 @@ from harness.copies import checksums_of, objects_of
 from harness.run import wait_until
 
 MIB = 1 << 20
+FAR = (1 << 43) - 1  # nearly as far as ext4 of the data servers goes
+SOON_S = 30  # in which a disk does not read a hundredth of that
+LITTLE = 16 * MIB  # of space
 
 # Rewrites blocks of some files in place until told to stop, and keeps what they are to be.
 LOAD = """
@@ -98,6 +101,14 @@ def wait_empty(cluster, number, timeout_s=90):
                f"ds{number} to be empty", 0.5)
 
 
+def scrub(cluster, *words, timeout_s=60):
+    """What it tells when it has ended."""
+    counters.weft(cluster, "scrub", "start", *words)
+    wait_until(lambda: not counters.weft(cluster, "scrub", "status")["running"], timeout_s,
+               "the scrub", 0.3)
+    return counters.weft(cluster, "scrub", "status")
+
+
 @pytest.mark.faults
 def test_drain_and_remove(system):
     """One is drained and removed while files are written; the others then serve alone."""
@@ -169,21 +180,15 @@ def test_scrub(system):
     damaged = next(found for found in (store / "objects").rglob(shown["object"]))
     client.unmount()
 
-    def scrub(*words):
-        counters.weft(system, "scrub", "start", *words)
-        wait_until(lambda: not counters.weft(system, "scrub", "status")["running"], 60, "the scrub",
-                   0.3)
-        return counters.weft(system, "scrub", "status")
-
-    wait_until(lambda: scrub()["files"] == 2, 60, "files that nobody writes", 1)
+    wait_until(lambda: scrub(system)["files"] == 2, 60, "files that nobody writes", 1)
     with open(damaged, "r+b") as file:
         file.seek(1_234_567)
         byte = file.read(1)[0]
         file.seek(1_234_567)
         file.write(bytes([byte ^ 4]))
-    told = scrub("--check", path)
+    told = scrub(system, "--check", path)
     assert told["differing"] == 1 and told["mended"] == 0, told
-    left = scrub()
+    left = scrub(system)
     assert left["files"] == 2, left
     assert left["differing"] == 1 and left["mended"] == 0, left
     [finding] = left["findings"]
@@ -199,10 +204,43 @@ def test_scrub(system):
     resolved = counters.weft(system, "scrub", "status")
     assert "1 copies made equal" in resolved["resolved"][0], resolved
     assert resolved["findings"][0]["mended"], resolved
-    assert scrub()["differing"] == 0
+    assert scrub(system)["differing"] == 0
     client.mount(system.address, system.path)
     client.run("sha256sum -c /tmp/sums")
     check_copies(system, [path])
+
+
+@pytest.mark.faults
+def test_one_byte_far_out(system):
+    """A drain and a scrub pass over what is a hole in both copies, though no data server has room
+    for as many bytes."""
+    client, path = system.client, f"{system.path}/d/f"
+    client.run(f"printf x | dd of=/mnt/nfs/d/f bs=1 seek={FAR} conv=notrunc,fsync 2>&1")
+    client.unmount()
+    [stripe] = counters.weft(system, "layout", "show", path)["stripes"]
+    left = stripe["copies"][0]["ds_name"]
+    counters.weft(system, "ds", "drain", left)
+    wait_empty(system, int(left.removeprefix("ds")), SOON_S)
+    shown = counters.weft(system, "layout", "show", path)
+    copies = shown["stripes"][0]["copies"]
+    assert [copy["state"] for copy in copies] == ["current", "current"], shown
+    homes = [server for server in system.ds if server.name in [copy["ds_name"] for copy in copies]]
+    assert len(homes) == 2 and left not in [server.name for server in homes], shown
+    for server in homes:
+        there = objects_of(server.store)[shown["object"]]
+        assert there.stat().st_blocks * 512 <= LITTLE
+        with open(there, "rb") as file:
+            file.seek(FAR)
+            assert file.read(1) == b"x"
+    wait_until(lambda: scrub(system, path, timeout_s=SOON_S)["files"] == 1, 60,
+               "a file that nobody writes", 1)
+    assert counters.weft(system, "scrub", "status")["differing"] == 0
+    client.mount(system.address, system.path)
+    client.run(f"""cd /mnt/nfs/d
+set -e
+test $(stat -c %s f) = {FAR + 1}
+test $(du -B1 f | cut -f 1) -le {LITTLE}
+test $(dd if=f bs=1 skip={FAR} 2>/dev/null) = x""")
 
 
 @pytest.mark.faults
