@@ -7,6 +7,7 @@ import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from harness.cluster import Options
 from harness.config import NFS_PORT
 from harness.in_namespace import InNamespace
@@ -95,13 +96,21 @@ def ask_all(system, readers):
     assert answered < SESSIONS * READS * MIB // 2, "nothing had to wait"
 
 
-def test_short_memory_is_no_failed_target(run, network):
+@pytest.mark.parametrize("kind, known", [("parity3", True), ("parity3", False),
+                                         ("parity3-tcp", True)])
+def test_short_memory_is_no_failed_target(run, network, kind, known):
+    """`known`: the data server has looked at the object's header, which READs wait for otherwise;
+    then all of them go to the targets together."""
     system = Standalone(run, network, Options(
-        store="parity3", metrics=True, server_options=f"memory_limit = {LIMIT}\n",
+        store=kind, metrics=True, server_options=f"memory_limit = {LIMIT}\n",
         store_options=f"parity_patience_seconds = {PATIENCE_S}\n"))
     wait_whole(system)
     content = random.Random(5).randbytes(SIZE)
     write(system, content)
+    if not known:
+        system.ds[0].process.kill()
+        system.ds[0].process.start()
+        wait_whole(system)
     other = Caller(system, OBJECT + 1, "other")
     verifier = other.write(0, b"unstable").verifier
     before = group(system)
