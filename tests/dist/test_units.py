@@ -52,6 +52,16 @@ def test_services_are_checked_before_they_start_and_say_when_they_serve(unit):
     assert "\nStartLimitIntervalSec=0\n" in unit.read_text()
 
 
+@pytest.mark.parametrize(("file", "name"), [
+    ("dataserver/process/program.h", "kExitUsage"),
+    ("ganesha-fsal/glue/start_check.h", "kExitConfiguration"),
+    ("tools/weft/commands.h", "kExitFailed")])
+def test_programs_end_as_units_have_it_when_the_configuration_is_wrong(file, name):
+    """The metadata server's unit asks weft first."""
+    text = (DIST.parent / file).read_text()
+    assert f"constexpr int {name} = 2;" in text
+
+
 @pytest.mark.parametrize(("unit", "example", "key"), [
     ("weft-ds@.service", "ds.toml", "path"), ("weft-target@.service", "target.toml", "path"),
     ("weft-mds.service", "ganesha.conf", "Metadata_Path"),
