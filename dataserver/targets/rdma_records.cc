@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dataserver/targets/messages.h"
+#include "rpc/base/assert.h"
 #include "rpc/transport/forwarding_channel.h"
 
 namespace weft::ds {
@@ -56,9 +57,9 @@ class Link : public rpc::ChannelUser {
  public:
   explicit Link(std::shared_ptr<rpc::ChannelUser> user) : user_(std::move(user)) {}
 
-  void on_record(Buffer record) override { user_->on_record(without_number(record)); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
-    user_->on_bulk_record(without_number(head), std::move(bulk), {});
+  void on_record(rpc::ReceivedRecord record) override {
+    record.bytes = without_number(record.bytes);
+    user_->on_record(std::move(record));
   }
   void on_closed(const Error& why) override { user_->on_closed(why); }
   [[nodiscard]] bool is_awaited() const override { return user_->is_awaited(); }
@@ -102,16 +103,13 @@ class AnsweringLink final : public Link {
         beneath_(std::move(beneath)),
         on_first_(std::move(on_first)) {}
 
-  void on_record(Buffer record) override {
+  void on_record(rpc::ReceivedRecord record) override {
     if (on_first_) {
-      calls_->first = number_of(record);
+      if (record.apart.size() != 0) return refuse();
+      calls_->first = number_of(record.bytes);
       return std::exchange(on_first_, nullptr)();
     }
-    if (note(record)) Link::on_record(std::move(record));
-  }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override {
-    if (on_first_ || !note(head)) return refuse();
-    Link::on_bulk_record(std::move(head), std::move(bulk), std::move(room));
+    if (note(record.bytes)) Link::on_record(std::move(record));
   }
 
  private:

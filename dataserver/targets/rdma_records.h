@@ -5,7 +5,7 @@
 // target's Challenge answers a first call, which is a number and a word of zero. A response answers
 // the oldest call with its operation and tag; a Hello, whose response has another tag, is one of
 // its kind. A WRITE's data that is too large to go inline, and a READ's, come apart
-// (ChannelUser::on_bulk_record()).
+// (rpc::ReceivedRecord).
 //
 // Threading and ownership: channel.h; each owns the channel beneath it.
 #pragma once

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "dataserver/store/disk.h"
+#include "rpc/base/assert.h"
 
 namespace weft::ds {
 

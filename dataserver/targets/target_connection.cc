@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dataserver/sums/summed_store.h"
+#include "rpc/base/assert.h"
 
 namespace weft::ds {
 
@@ -15,21 +16,6 @@ void TargetServer::Connection::start() {
          TargetChallenge{
              .nonce = nonce_, .machine = shared_->parts.machine, .socket = shared_->parts.socket});
   channel_->send(std::move(message));
-}
-
-void TargetServer::Connection::on_record(Buffer record) { arrived(record, {}); }
-
-void TargetServer::Connection::on_piped_record(Buffer head, PipedBytes rest) {
-  arrived(head, {.rest = std::move(rest), .lent = {}, .bulk = {}});
-}
-
-void TargetServer::Connection::on_lending_record(Buffer record, std::vector<Buffer> lent) {
-  arrived(record, {.rest = {}, .lent = std::move(lent), .bulk = {}});
-}
-
-void TargetServer::Connection::on_bulk_record(Buffer head, std::vector<Buffer> bulk,
-                                              Buffer /*room*/) {
-  arrived(head, {.rest = {}, .lent = {}, .bulk = std::move(bulk)});
 }
 
 void TargetServer::Connection::on_closed(const Error& why) {
@@ -70,8 +56,8 @@ void TargetServer::Connection::refuse(Error why) {
 
 // --- What comes ----------------------------------------------------------------------------------
 
-void TargetServer::Connection::arrived(const Buffer& record, Behind behind) {
-  auto arrival = unpack(record, std::move(behind));
+void TargetServer::Connection::on_record(rpc::ReceivedRecord record) {
+  auto arrival = unpack(std::move(record));
   if (!arrival) return refuse(std::move(arrival.error()));
   const bool is_hello = arrival->request.op == TargetOp::kHello;
   if (is_hello != (store_ == nullptr) || (is_hello && std::exchange(greeted_, true))) {
@@ -92,14 +78,15 @@ void TargetServer::Connection::arrived(const Buffer& record, Behind behind) {
   dispatch(std::move(*arrival));
 }
 
-Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(const Buffer& record,
-                                                                           Behind behind) {
+Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(
+    rpc::ReceivedRecord record) {
   std::size_t apart = 0;
-  for (const Buffer& part : behind.bulk) apart += part.size();
-  auto decoded = decode_request(record.span(), behind.rest.size() + xdr::padded(apart));
+  for (const Buffer& part : record.apart.lent) apart += part.size();
+  PipedBytes& piped = record.apart.piped;
+  auto decoded = decode_request(record.bytes.span(), piped.size() + xdr::padded(apart));
   if (!decoded) return pass(decoded);
   Arrival arrival{
-      .request = decoded->message, .data = std::move(behind.lent), .piped = std::move(behind.rest)};
+      .request = decoded->message, .data = std::move(record.loans), .piped = std::move(piped)};
   const TargetRequest& request = arrival.request;
   if (apart != 0 && apart != request.size) {
     return fail(Errc::kProtocol, "more or less data than a request says");
@@ -113,9 +100,9 @@ Result<TargetServer::Connection::Arrival> TargetServer::Connection::unpack(const
     return fail(Errc::kProtocol, "a request that does not lend what it says");
   }
   if (apart != 0) {
-    arrival.data = std::move(behind.bulk);
+    arrival.data = std::move(record.apart.lent);
   } else if (decoded->bulk != 0 && arrival.piped.empty()) {
-    auto data = record.share(decoded->bulk, static_cast<std::size_t>(request.size));
+    auto data = record.bytes.share(decoded->bulk, static_cast<std::size_t>(request.size));
     if (!data) return fail(Errc::kProtocol, "less data than a request says");
     arrival.data.push_back(std::move(*data));
   }

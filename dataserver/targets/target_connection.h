@@ -67,10 +67,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
       : shared_(std::move(shared)), channel_(std::move(channel)) {}
 
   void start();
-  void on_record(Buffer record) override;
-  void on_piped_record(Buffer head, PipedBytes rest) override;
-  void on_lending_record(Buffer record, std::vector<Buffer> lent) override;
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override;
+  void on_record(rpc::ReceivedRecord record) override;
   void on_closed(const Error& why) override;
 
   // Closes it; gone(), once, when no operation of it is left.
@@ -85,14 +82,7 @@ class TargetServer::Connection final : public rpc::ChannelUser,
     std::vector<Buffer> data;  // kWrite: the bytes; kRead: the room
     PipedBytes piped;          // kWrite: or here
   };
-  // What comes behind a record: one of them at most.
-  struct Behind {
-    PipedBytes rest;           // of it
-    std::vector<Buffer> lent;  // with it
-    std::vector<Buffer> bulk;  // its end, without padding
-  };
-  void arrived(const Buffer& record, Behind behind);
-  [[nodiscard]] static Result<Arrival> unpack(const Buffer& record, Behind behind);
+  [[nodiscard]] static Result<Arrival> unpack(rpc::ReceivedRecord record);
   void hello(const TargetHello& hello, std::uint64_t offered);
   void found_space(const TargetHello& hello, const rpc::peer::ClusterKey& key,
                    Result<OpenSpace> space);

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "dataserver/targets/rdma_records.h"
+#include "rpc/base/assert.h"
 #include "rpc/base/log_text.h"
 #include "rpc/base/machine.h"
 #include "rpc/base/streaming_copy.h"
@@ -102,13 +103,9 @@ std::string transport_text(const TargetView& view) {
 // Passes on what concerns the link's present connection.
 struct TargetLink::User final : rpc::ChannelUser {
   User(std::weak_ptr<TargetLink> of, std::uint64_t number) : link(std::move(of)), attempt(number) {}
-  void on_record(Buffer record) override {
+  void on_record(rpc::ReceivedRecord record) override {
     const auto self = link.lock();
     if (self != nullptr && self->attempt_ == attempt) self->on_record(record);
-  }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
-    const auto self = link.lock();
-    if (self != nullptr && self->attempt_ == attempt) self->on_record(head, bulk.front());
   }
   void on_closed(const Error& why) override {
     const auto self = link.lock();
@@ -437,9 +434,10 @@ void TargetLink::complete(std::uint64_t tag, Result<Answer> answer) {
   renew_if_quiet();
 }
 
-void TargetLink::on_record(const Buffer& record, const Buffer& apart) {
+void TargetLink::on_record(const rpc::ReceivedRecord& received) {
   heard_at_ = clock_.now();
-  if (state_ == State::kReady) return on_response(record, apart);
+  const Buffer& record = received.bytes;
+  if (state_ == State::kReady) return on_response(received);
   if (state_ != State::kGreeting) return;
   if (!std::exchange(challenged_, true)) return on_challenge(record);
   auto decoded = decode_response(record.span());
@@ -450,8 +448,10 @@ void TargetLink::on_record(const Buffer& record, const Buffer& apart) {
   on_welcome(decoded->message);
 }
 
-void TargetLink::on_response(const Buffer& record, const Buffer& apart) {
-  auto decoded = decode_response(record.span(), xdr::padded(apart.size()));
+void TargetLink::on_response(const rpc::ReceivedRecord& received) {
+  const Buffer& record = received.bytes;
+  const std::vector<Buffer>& apart = received.apart.lent;
+  auto decoded = decode_response(record.span(), xdr::padded(received.apart.size()));
   if (!decoded) return drop(decoded.error());
   TargetResponse& response = decoded->message;
   if (response.good) config_.view.verifier.store(response.verifier, std::memory_order_release);
@@ -479,7 +479,7 @@ void TargetLink::on_response(const Buffer& record, const Buffer& apart) {
   Answer answer;
   if (response.op == TargetOp::kRead) {
     auto data = apart.empty() ? data_of(found->second, response, record, decoded->bulk)
-                              : data_of(found->second, response, apart, 0);
+                              : data_of(found->second, response, apart.front(), 0);
     if (!data) return drop(data.error());
     answer.data = std::move(*data);
   }

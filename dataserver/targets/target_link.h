@@ -206,11 +206,10 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   void dial(rpc::Dial by, TargetTransport transport);
   void connected(std::uint64_t attempt, TargetTransport transport,
                  Result<std::shared_ptr<rpc::Channel>> channel);
-  // `apart`: its end, if it is not in the record.
-  void on_record(const Buffer& record, const Buffer& apart = {});
+  void on_record(const rpc::ReceivedRecord& received);
   void on_challenge(const Buffer& record);
   void on_welcome(const TargetResponse& response);
-  void on_response(const Buffer& record, const Buffer& apart);
+  void on_response(const rpc::ReceivedRecord& received);
   [[nodiscard]] static Result<Buffer> data_of(Call& call, const TargetResponse& response,
                                               const Buffer& from, std::size_t at);
   void transmit(std::uint64_t tag, Call& call);

@@ -38,8 +38,6 @@ Buffer share_opaque(xdr::Decoder& in, const Buffer& record) {
 
 }  // namespace
 
-std::size_t BulkApart::size() const { return piped.size() + size_of(lent); }
-
 std::size_t WriteArgs::size() const { return piped.size() + size_of(data); }
 
 Result<> WriteArgs::to_memory() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rpc/base/buffer.h"
+#include "rpc/base/bulk_apart.h"
 #include "rpc/base/piped_bytes.h"
 #include "rpc/nfs4/codec.h"
 #include "rpc/onc/message.h"
@@ -28,14 +29,6 @@ struct ReadArgs {
 struct ReadOk {
   bool eof = false;
   Payload data;
-};
-
-// Bulk data that comes behind a record's bytes and is not among them: what a channel left in the
-// kernel, or memory shared with the peer. One of the two.
-struct BulkApart {
-  PipedBytes piped;
-  std::vector<Buffer> lent;
-  [[nodiscard]] std::size_t size() const;
 };
 
 struct WriteArgs {

@@ -14,11 +14,8 @@ class ClientLink final : public ChannelUser {
   ClientLink(std::weak_ptr<ClientCore> core, std::size_t connection, const Channel* channel)
       : core_(std::move(core)), connection_(connection), channel_(channel) {}
 
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
-    if (const auto core = core_.lock()) {
-      core->on_record(connection_, channel_, std::move(head), std::move(bulk));
-    }
+  void on_record(ReceivedRecord record) override {
+    if (const auto core = core_.lock()) core->on_record(connection_, channel_, std::move(record));
   }
   void on_closed(const Error& why) override {
     if (const auto core = core_.lock()) core->on_closed(connection_, channel_, why);

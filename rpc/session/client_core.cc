@@ -129,14 +129,13 @@ bool ClientCore::send(ClientRequest& request) {
   return true;
 }
 
-void ClientCore::on_record(std::size_t connection, const Channel* channel, Buffer record,
-                           std::vector<Buffer> apart) {
+void ClientCore::on_record(std::size_t connection, const Channel* channel, ReceivedRecord record) {
   if (connections_[connection].channel.get() != channel) return;  // one given up already
   connections_[connection].last_received = clock_.now();
-  xdr::Decoder in(record.span());
+  xdr::Decoder in(record.bytes.span());
   const auto xid = read_reply_xid(in);
   if (!xid) return drop_connection(connection, xid.error());
-  if (control_ && control_->xid == *xid) return on_control_answer(std::move(record));
+  if (control_ && control_->xid == *xid) return on_control_answer(std::move(record.bytes));
   const auto known = slot_of_xid_.find(*xid);
   if (known == slot_of_xid_.end()) return;  // the answer to an earlier transmission
   auto node = in_flight_.extract(known->second);
@@ -152,7 +151,7 @@ void ClientCore::on_record(std::size_t connection, const Channel* channel, Buffe
     request.complete(pass(status));
     return pump();
   }
-  auto result = nfs4::decode_compound_result(in, record, std::move(apart));
+  auto result = nfs4::decode_compound_result(in, record.bytes, std::move(record.apart.lent));
   if (!result || result->results.empty() || result->results[0].op != nfs4::Op::OP_SEQUENCE) {
     if (result && result->results.empty() && result->status != Status::NFS4_OK) {
       slots_.release(request.slot, false);  // refused as a whole: the minor version

@@ -55,8 +55,7 @@ class ClientCore : public std::enable_shared_from_this<ClientCore> {
   void abandon();
 
   // For connections.
-  void on_record(std::size_t connection, const Channel* channel, Buffer record,
-                 std::vector<Buffer> apart);
+  void on_record(std::size_t connection, const Channel* channel, ReceivedRecord record);
   void on_closed(std::size_t connection, const Channel* channel, const Error& why);
 
  private:

@@ -74,7 +74,7 @@ class CompoundRun {
   const nfs4::CompoundHeader header_;
   Buffer record_;                  // until it waits for the reply to another
   const std::size_t record_size_;  // with what came apart
-  nfs4::BulkApart apart_;          // until an operation takes it
+  BulkApart apart_;                // until an operation takes it
   Buffer room_;                    // the caller's, for the answer
   const bool head_only_;           // the rest was thrown away
   xdr::Decoder in_;

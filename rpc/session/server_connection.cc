@@ -27,12 +27,11 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core,
   traffic().connections.fetch_add(1, std::memory_order_relaxed);
 }
 
-void ServerConnection::receive(ReceivedRecord record) {
+void ServerConnection::on_record(ReceivedRecord record) {
   if (draining_ || channel_ == nullptr) return;
-  std::size_t bytes = record.bytes.size() + record.apart.piped.size();
-  for (const Buffer& part : record.apart.lent) bytes += part.size();
   traffic().calls.fetch_add(1, std::memory_order_relaxed);
-  traffic().bytes_in.fetch_add(bytes, std::memory_order_relaxed);
+  traffic().bytes_in.fetch_add(record.bytes.size() + record.apart.size(),
+                               std::memory_order_relaxed);
   xdr::Decoder in(record.bytes.span());
   auto header = read_call(in, kNfs4);
   if (!header) {
@@ -74,6 +73,7 @@ void ServerConnection::on_closed(const Error& why) {
 
 void ServerConnection::begin_drain() {
   // The caller holds the core's mutex and found this in its set: on_closed() takes it out, under
+// on_closed() takes this out of the core's set, under its mutex, before it lets go of channel_.
   // that mutex, before it lets go of channel_.
   channel_->post([self = shared_from_this()] {
     if (self->channel_ == nullptr) return;

@@ -18,40 +18,18 @@
 
 namespace weft::rpc {
 
-// A call as it came: its bytes, what is behind them and came apart, and the caller's memory for the
-// bulk data of the answer.
-struct ReceivedRecord {
-  Buffer bytes;
-  nfs4::BulkApart apart;
-  Buffer room;
-  bool head_only = false;  // the rest was thrown away (SessionServer::look_at())
-};
-
 class ServerConnection final : public ChannelUser,
                                public Numbered,
                                public std::enable_shared_from_this<ServerConnection> {
  public:
   ServerConnection(std::shared_ptr<ServerCore> core, std::shared_ptr<Channel> channel, Via via);
 
-  void on_record(Buffer record) override {
-    receive({.bytes = std::move(record), .apart = {}, .room = {}});
-  }
-  void on_piped_record(Buffer head, PipedBytes rest) override {
-    receive(
-        {.bytes = std::move(head), .apart = {.piped = std::move(rest), .lent = {}}, .room = {}});
-  }
-  void on_skipped_record(Buffer head) override {
-    receive({.bytes = std::move(head), .apart = {}, .room = {}, .head_only = true});
-  }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override {
-    receive({.bytes = std::move(head),
-             .apart = {.piped = {}, .lent = std::move(bulk)},
-             .room = std::move(room)});
-  }
+  void on_record(ReceivedRecord record) override;
   [[nodiscard]] bool is_awaited() const override { return running_ > 0; }
   void on_closed(const Error& why) override;
 
-  // Takes no more requests; closes when the running ones are answered.
+  // Takes no more requests; closes when the running ones are answered. The caller holds the core's
+  // mutex and found this in its set.
   void begin_drain();
 
   // Lets go of the channel. Only when its I/O thread has ended.
@@ -73,7 +51,6 @@ class ServerConnection final : public ChannelUser,
   void run_ended();
 
  private:
-  void receive(ReceivedRecord record);
   [[nodiscard]] ServerCore::Traffic& traffic() { return core_->by[static_cast<std::size_t>(via_)]; }
   void refuse(const Refusal& refusal);
   // Whether the connection may go on as one of the session's.

@@ -1,11 +1,11 @@
 // A Channel: one connection that carries whole RPC records both ways.
 //
-// Outgoing messages are gathered (bytes, buffers, file ranges); an incoming record is one
-// contiguous Buffer from the pool, so that a WRITE's payload can be passed on by share(). Whoever
-// uses a channel implements ChannelUser; the implementations are tcp_channel.h (the kernel's TCP),
-// shm/shm_channel.h (shared memory), over that shm/bulk_channel.h (an NFS session's data in memory
-// of both), rdma/server_channel.h and rdma/client_channel.h (the ends of RDMA), and one in memory
-// for tests.
+// Outgoing messages are gathered (bytes, buffers, file ranges); what comes is a ReceivedRecord,
+// whose bytes are one Buffer from the pool, so that a WRITE's payload can be passed on by share().
+// Whoever uses a channel implements ChannelUser; the implementations are tcp_channel.h (the
+// kernel's TCP), shm/shm_channel.h (shared memory), over that shm/bulk_channel.h (an NFS session's
+// data in memory of both), rdma/server_channel.h and rdma/client_channel.h (the ends of RDMA), and
+// one in memory for tests.
 //
 // Threading: a channel lives on one I/O thread; every call to it and every call it makes comes on
 // that thread. post() alone may be called from any thread.
@@ -28,14 +28,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "rpc/base/assert.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/error.h"
-#include "rpc/base/piped_bytes.h"
 #include "rpc/base/standing.h"
 #include "rpc/onc/message.h"
+#include "rpc/transport/received_record.h"
 
 namespace weft::rpc {
 
@@ -46,26 +44,7 @@ class ChannelUser {
   ChannelUser& operator=(const ChannelUser&) = delete;
   virtual ~ChannelUser() = default;
 
-  virtual void on_record(Buffer record) = 0;
-  // A record whose bulk data, its end, was left in the kernel. Only from channels that were told to
-  // (TcpLimits::pipe_from).
-  virtual void on_piped_record(Buffer /*head*/, PipedBytes /*rest*/) { WEFT_ASSERT(false); }
-  // The first bytes of a record of a stranger or a client that is not worth memory. Only from
-  // channels that were told to look (TcpLimits::look).
-  virtual void on_skipped_record(Buffer /*head*/) { WEFT_ASSERT(false); }
-  // A record and the memory that was lent with it, in the order it was spliced. The peer may change
-  // it at any time. Only from channels that lend.
-  virtual void on_lending_record(Buffer /*record*/, std::vector<Buffer> /*lent*/) {
-    WEFT_ASSERT(false);
-  }
-  // A record whose bulk data, its end, came apart; and memory that a call brings for its answer's
-  // (Message::set_room()). Either may be missing. Through shared memory (shm/bulk_channel.h) the
-  // peer may change both at any time. By RDMA (rdma/) the data was read from the peer's memory, or
-  // is a copy of what the peer wrote, and there is no room: the channel keeps what the call
-  // brought. No others do.
-  virtual void on_bulk_record(Buffer /*head*/, std::vector<Buffer> /*bulk*/, Buffer /*room*/) {
-    WEFT_ASSERT(false);
-  }
+  virtual void on_record(ReceivedRecord record) = 0;
   // Whether the peer waits for an answer: so long a connection is not idle.
   [[nodiscard]] virtual bool is_awaited() const { return false; }
   // The connection is gone; `why` says how: kClosed (peer closed it, or close() was called),

@@ -243,15 +243,12 @@ bool TcpChannel::deliver(std::size_t& records) {
     }
     --records;
     partial_since_ = {};  // of this record; a next one counts from its own first byte
-    if (reader_.take_skipped()) {
-      // More of the kind may be on their way, before it can do something about it.
-      stranger_since_ = last_activity_;
-      user_->on_skipped_record(std::move(**record));
-    } else if (PipedBytes piped = reader_.take_piped(); !piped.empty()) {
-      user_->on_piped_record(std::move(**record), std::move(piped));
-    } else {
-      user_->on_record(std::move(**record));
-    }
+    const bool head_only = reader_.take_skipped();
+    // More of the kind may be on their way, before it can do something about it.
+    if (head_only) stranger_since_ = last_activity_;
+    user_->on_record({.bytes = std::move(**record),
+                      .apart = {.piped = reader_.take_piped()},
+                      .head_only = head_only});
   }
   return false;
 }

@@ -31,8 +31,7 @@ struct TcpLimits {
   // counts from then on, has no room for them, or at 1 MiB.
   std::size_t max_queued_bytes = std::size_t{8} << 20;
   LocatePayload locate_payload = nullptr;  // to place bulk data on a page boundary
-  // Bulk data of at least so many bytes stays in the kernel (ChannelUser::on_piped_record); 0:
-  // none.
+  // Bulk data of at least so many bytes stays in the kernel (ReceivedRecord::apart); 0: none.
   std::size_t pipe_from = 0;
   // Whether it does now: asked for each such record, with its first bytes, on the connection's
   // thread. None: always.

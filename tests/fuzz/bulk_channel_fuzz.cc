@@ -125,7 +125,7 @@ struct ServerStage : Stage {
     std::vector<nfs4::OpArgs> ops;
     ops.push_back(std::move(op));
     nfs4::encode_compound(call, 1, std::move(ops));
-    fake->user->on_record(record({}, call.bytes().bytes()));
+    fake->user->on_record({.bytes = record({}, call.bytes().bytes())});
     const auto answer = fake->last.bytes().bytes().subspan(sizeof(BulkHead));
     const Buffer bytes = buffer(answer);
     xdr::Decoder in(bytes.span());
@@ -175,8 +175,7 @@ struct ServerStage : Stage {
     const std::size_t data = lent.size() - std::min<std::size_t>(lent.size(), head.flags & 1);
     for (std::size_t i = 0; i < data; ++i) head.bulk += static_cast<std::uint32_t>(lent[i].size());
     if (script.byte() % 16 == 0) head.bulk ^= script.word();
-    if (lent.empty()) return fake->user->on_record(record(head, sent.bytes().bytes()));
-    fake->user->on_lending_record(record(head, sent.bytes().bytes()), std::move(lent));
+    fake->user->on_record({.bytes = record(head, sent.bytes().bytes()), .loans = std::move(lent)});
   }
 
   SeededRandom random;
@@ -200,13 +199,15 @@ void play_server(Script script) {
 
 // What a client is answered. It has one call out with room, and others without.
 struct Answers : ChannelUser {
-  void on_record(Buffer record) override { look(record.span()); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer room) override {
-    must(room.empty() && bulk.size() == 1 && bulk[0].size() <= 8192 && !bulk[0].empty());
+  void on_record(ReceivedRecord record) override {
+    std::vector<Buffer>& bulk = record.apart.lent;
+    must(record.room.empty() && record.loans.empty());
+    if (bulk.empty()) return look(record.bytes.span());
+    must(bulk.size() == 1 && bulk[0].size() <= 8192 && !bulk[0].empty());
     look(bulk[0].span());
-    xdr::Decoder in(head.span());
+    xdr::Decoder in(record.bytes.span());
     if (!read_reply_xid(in) || !read_reply_status(in)) return;
-    static_cast<void>(nfs4::decode_compound_result(in, head, std::move(bulk)));
+    static_cast<void>(nfs4::decode_compound_result(in, record.bytes, std::move(bulk)));
   }
   void on_closed(const Error&) override { ++closed; }
   void look(std::span<const std::byte> bytes) {
@@ -225,7 +226,7 @@ void play_client(Script script) {
                });
   BulkHello hello;
   if (script.byte() % 8 == 0) hello.server[script.byte() % 16] = std::byte{script.byte()};
-  stage.fake->user->on_record(stage.buffer(std::as_bytes(std::span(&hello, 1))));
+  stage.fake->user->on_record({.bytes = stage.buffer(std::as_bytes(std::span(&hello, 1)))});
   auto answers = std::make_shared<Answers>();
   if (channel != nullptr) channel->start(answers);
   for (int step = 0; step < 100 && script.left > 0 && stage.fake->user != nullptr; ++step) {
@@ -242,7 +243,7 @@ void play_client(Script script) {
     for (int i = script.byte() % 64; i > 0; --i) message.raw({{std::byte{script.byte()}}});
     BulkHead head{.bulk = script.byte() % 2 == 0 ? 0 : script.word() % 16'384};
     if (script.byte() % 16 == 0) head.flags = script.word();
-    stage.fake->user->on_record(stage.record(head, message.bytes()));
+    stage.fake->user->on_record({.bytes = stage.record(head, message.bytes())});
     stage.turn();
   }
   stage.fake->end({Errc::kClosed, {}});

@@ -32,8 +32,9 @@ BufferPool& pool() {
 }
 
 struct Caller final : ChannelUser {
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
+  void on_record(ReceivedRecord record) override {
+    const Buffer& head = record.bytes;
+    const std::vector<Buffer>& bulk = record.apart.lent;
     must(closed == 0 && !draining && head.size() >= 8);
     must(pool().arena()->memory()->contains(head.span()));
     must(bulk.size() <= 1);

@@ -30,9 +30,9 @@ BufferPool& pool() {
 
 // Answers at once, or keeps up to a few calls and answers those first.
 struct Service final : ChannelUser {
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_skipped_record(Buffer head) override { on_record(std::move(head)); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
+  void on_record(ReceivedRecord record) override {
+    Buffer& head = record.bytes;
+    const std::vector<Buffer>& bulk = record.apart.lent;
     must(closed == 0 && head.size() >= 8);
     std::size_t bytes = head.size();
     for (const Buffer& part : bulk) {

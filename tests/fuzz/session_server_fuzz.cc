@@ -55,7 +55,8 @@ class Handler final : public OpHandler {
 class Client final : public ChannelUser {
  public:
   // Every answer is a well-formed reply.
-  void on_record(Buffer record) override {
+  void on_record(ReceivedRecord received) override {
+    const Buffer& record = received.bytes;
     xdr::Decoder in(record.span());
     if (!read_reply_xid(in)) std::abort();
     if (!read_reply_status(in)) return;

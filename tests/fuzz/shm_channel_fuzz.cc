@@ -23,10 +23,10 @@ constexpr std::size_t kArena = std::size_t{64} << 10;
 
 // Looks at every byte it is given, lets go of some, answers.
 struct User : ChannelUser {
-  void on_record(Buffer record) override { look(record); }
-  void on_lending_record(Buffer record, std::vector<Buffer> lent) override {
-    look(record);
-    for (Buffer& loan : lent) {
+  void on_record(ReceivedRecord record) override {
+    look(record.bytes);
+    if (record.loans.empty()) return;
+    for (Buffer& loan : record.loans) {
       must(loan.size() <= kArena);
       look(loan);
       loan.data()[0] = std::byte{1};

@@ -51,8 +51,9 @@ void add_kind(Message& out, Script& script) {
 
 // An end that keeps what it is given: every record, or the first words of it.
 struct Taker : rpc::ChannelUser {
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> bulk, Buffer /*room*/) override {
+  void on_record(rpc::ReceivedRecord record) override {
+    const Buffer& head = record.bytes;
+    const std::vector<Buffer>& bulk = record.apart.lent;
     must(closed == 0 && head.size() >= least);
     std::size_t beyond = 0;
     for (const Buffer& part : bulk) {

@@ -60,10 +60,9 @@ struct Server : rpc::ChannelUser {
     message.bytes().raw(record.span().first(bench.bulk ? kAnswer : record.size()));
     channel->send(std::move(message));
   }
-  void on_record(Buffer record) override { answer(record); }
-  void on_lending_record(Buffer record, std::vector<Buffer> lent) override {
-    lent.clear();  // given back with the answer
-    answer(record);
+  void on_record(rpc::ReceivedRecord record) override {
+    record.loans.clear();  // given back with the answer
+    answer(record.bytes);
   }
   void on_closed(const Error&) override { channel.reset(); }
   const ChannelBench bench;
@@ -114,7 +113,7 @@ struct Client : rpc::ChannelUser {
     ++sent;
     channel->send(std::move(message));
   }
-  void on_record(Buffer) override {
+  void on_record(rpc::ReceivedRecord) override {
     ++answered;
     if ((answered & 15) == 0 && Clock::now() >= end) return finish();
     send();

@@ -210,11 +210,8 @@ Result<> ClientChannel::take(const Completion& sent) {
   if (state() != State::kOpen) return {};
   counts_->bytes_in.fetch_add(answered->bulk_bytes + answered->reply_bytes,
                               std::memory_order_relaxed);
-  if (delivery.bulk.empty()) {
-    user()->on_record(std::move(delivery.record));
-  } else {
-    user()->on_bulk_record(std::move(delivery.record), std::move(delivery.bulk), {});
-  }
+  user()->on_record(
+      {.bytes = std::move(delivery.record), .apart = {.lent = std::move(delivery.bulk)}});
   return {};
 }
 

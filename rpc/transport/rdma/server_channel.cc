@@ -319,15 +319,15 @@ void ServerChannel::deliver(std::uint32_t xid) {
   if (found->second.skipped) {
     // More of the kind may be on their way, before it can do something about it.
     stranger_since_ = last_activity();
-    return user()->on_skipped_record(std::move(record));
+    return user()->on_record({.bytes = std::move(record), .head_only = true});
   }
-  if (bulk.empty()) return user()->on_record(std::move(record));
+  if (bulk.empty()) return user()->on_record({.bytes = std::move(record)});
   // Its length is in front of it; some clients have padding in the chunk.
   const std::size_t length = word_at(record.span(), record.size() - 4);
   if (bulk.size() == xdr::padded(length)) bulk.truncate(length);
   std::vector<Buffer> parts;
   parts.push_back(std::move(bulk));
-  user()->on_bulk_record(std::move(record), std::move(parts), {});
+  user()->on_record({.bytes = std::move(record), .apart = {.lent = std::move(parts)}});
 }
 
 // --- Sending -------------------------------------------------------------------------------------

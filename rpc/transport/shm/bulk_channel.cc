@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "rpc/base/assert.h"
 #include "rpc/base/payload_copy.h"
 #include "rpc/transport/forwarding_channel.h"
 #include "rpc/transport/shm/record.h"
@@ -97,21 +98,22 @@ class ServerLink final : public Link {
   ServerLink(const std::shared_ptr<Channel>& inner, std::shared_ptr<BulkCounts> counts)
       : Link(inner), counts_(std::move(counts)) {}
 
-  void on_record(Buffer record) override { on_lending_record(std::move(record), {}); }
-  void on_lending_record(Buffer record, std::vector<Buffer> lent) override {
+  void on_record(ReceivedRecord record) override {
     if (user_ == nullptr) return;
+    std::vector<Buffer>& loans = record.loans;
     std::vector<std::size_t> sizes;
-    for (const Buffer& loan : lent) sizes.push_back(loan.size());
-    const auto head = decode_call_head(record.span(), sizes);
+    for (const Buffer& loan : loans) sizes.push_back(loan.size());
+    const auto head = decode_call_head(record.bytes.span(), sizes);
     if (!head) return refuse(head.error());
-    if (lent.empty()) return user_->on_record(message_of(record));
     Buffer room;
     if ((head->flags & BulkHead::kRoom) != 0) {
-      room = std::move(lent.back());
-      lent.pop_back();
+      room = std::move(loans.back());
+      loans.pop_back();
     }
     counts_->to_server.fetch_add(head->bulk, std::memory_order_relaxed);
-    user_->on_bulk_record(message_of(record), std::move(lent), std::move(room));
+    user_->on_record({.bytes = message_of(record.bytes),
+                      .apart = {.lent = std::move(loans)},
+                      .room = std::move(room)});
   }
 
  private:
@@ -175,7 +177,8 @@ class ClientLink final : public Link {
 
   void expect(std::uint32_t xid, Buffer room) { rooms_.insert_or_assign(xid, std::move(room)); }
 
-  void on_record(Buffer record) override {
+  void on_record(ReceivedRecord received) override {
+    const Buffer& record = received.bytes;
     if (greeted_) {
       auto hello = decode_bulk_hello(record.span());
       return std::exchange(greeted_, nullptr)(std::move(hello));
@@ -189,12 +192,12 @@ class ClientLink final : public Link {
     }
     const auto head = decode_answer_head(record.span(), room.size());
     if (!head) return refuse(head.error());
-    if (head->bulk == 0) return user_->on_record(message_of(record));
+    if (head->bulk == 0) return user_->on_record({.bytes = message_of(record)});
     room.truncate(head->bulk);
     counts_->to_client.fetch_add(head->bulk, std::memory_order_relaxed);
     std::vector<Buffer> bulk;
     bulk.push_back(std::move(room));
-    user_->on_bulk_record(message_of(record), std::move(bulk), {});
+    user_->on_record({.bytes = message_of(record), .apart = {.lent = std::move(bulk)}});
   }
 
   void on_closed(const Error& why) override {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "rpc/base/assert.h"
 #include "rpc/transport/shm/greeting.h"
 #include "rpc/transport/shm/shm_channel_internal.h"
 
@@ -233,18 +234,18 @@ bool ShmChannel::take_back(const Record& record) {
 }
 
 void ShmChannel::deliver(const Record& record, Buffer message) {
-  if (record.loans.empty()) return user_->on_record(std::move(message));
+  if (record.loans.empty()) return user_->on_record({.bytes = std::move(message)});
   if (connection_.lender) {
     return fail_with({Errc::kProtocol, "a loan of our own memory"});
   }
-  std::vector<Buffer> lent;
-  lent.reserve(record.loans.size());
+  std::vector<Buffer> loans;
+  loans.reserve(record.loans.size());
   for (const Loan& loan : record.loans) {
-    lent.push_back(Buffer::foreign(
+    loans.push_back(Buffer::foreign(
         {connection_.arena->base() + loan.offset, loan.size},
         [borrowed = borrowed_, number = loan.number] { borrowed->give_back(number); }));
   }
-  user_->on_lending_record(std::move(message), std::move(lent));
+  user_->on_record({.bytes = std::move(message), .loans = std::move(loans)});
 }
 
 void ShmChannel::out_of_memory() {

@@ -227,7 +227,8 @@ class OverTcp final : public rpc::ForwardingChannel {
   struct Link final : rpc::ChannelUser {
     Link(std::shared_ptr<rpc::ChannelUser> of, std::shared_ptr<Numbers> known, const bool& loses)
         : user(std::move(of)), numbers(std::move(known)), loses_hello(loses) {}
-    void on_record(Buffer record) override {
+    void on_record(rpc::ReceivedRecord received) override {
+      const Buffer& record = received.bytes;
       constexpr auto kHello = static_cast<std::uint32_t>(TargetOp::kHello);
       const bool challenge = !numbers->challenge.empty();
       if (loses_hello && !challenge && xdr::Decoder(record.span()).u32() == kHello) return;
@@ -239,7 +240,7 @@ class OverTcp final : public rpc::ForwardingChannel {
       from.pop_front();
       auto whole = numbers->pool.allocate(out.size()).value();
       std::ranges::copy(out.bytes(), whole.data());
-      user->on_record(std::move(whole));
+      user->on_record({.bytes = std::move(whole)});
     }
     void on_closed(const Error& why) override { user->on_closed(why); }
     const std::shared_ptr<rpc::ChannelUser> user;

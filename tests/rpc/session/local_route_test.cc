@@ -287,7 +287,7 @@ TEST_CASE("shared memory that breaks again at once is left alone for a while") {
       ShmServerOptions{.path = host.endpoint.socket, .mode = 0600, .users = {}, .limits = {}},
       [&](std::shared_ptr<Channel> channel) {
         struct Nobody : ChannelUser {
-          void on_record(Buffer) override {}
+          void on_record(ReceivedRecord) override {}
           void on_closed(const Error&) override {}
         };
         auto bulk = serve_bulk(std::move(channel), {}, host.served);

@@ -26,23 +26,23 @@ class PipingChannel final : public ForwardingChannel {
   struct User final : ChannelUser {
     User(std::shared_ptr<ChannelUser> u, BufferPool& p, LookAtHead l)
         : user(std::move(u)), pool(p), look(std::move(l)) {}
-    void on_record(Buffer record) override {
+    void on_record(ReceivedRecord received) override {
+      const Buffer& record = received.bytes;
       const std::size_t size = record.size();
       const auto begin = record.span().first(std::min(size, RecordReader::kHead));
       if (look && look(begin, Standing::kClient) == Glance::kSkip) {
-        return user->on_skipped_record(record.share(0, begin.size()).value());
+        return user->on_record({.bytes = record.share(0, begin.size()).value(), .head_only = true});
       }
       const std::size_t at = nfs4::locate_payload(begin);
       if (at < 4 || at >= size || (size - at) % 4 != 0 || size - at > PipedBytes::kMaxPut) {
-        return user->on_record(std::move(record));
+        return user->on_record(std::move(received));
       }
       xdr::Decoder length(record.span().subspan(at - 4, 4));
       auto pipe = PipedBytes::open(pool);
       if (length.u32() != size - at || !pipe || !pipe->put(record.span().subspan(at))) {
-        return user->on_record(std::move(record));
+        return user->on_record(std::move(received));
       }
-      auto head = record.share(0, at);
-      user->on_piped_record(std::move(*head), std::move(*pipe));
+      user->on_record({.bytes = record.share(0, at).value(), .apart = {.piped = std::move(*pipe)}});
     }
     void on_closed(const Error& why) override { user->on_closed(why); }
     const std::shared_ptr<ChannelUser> user;

@@ -16,7 +16,7 @@ namespace weft::rpc::test {
 
 class Inbox final : public ChannelUser {
  public:
-  void on_record(Buffer record) override { records.push_back(std::move(record)); }
+  void on_record(ReceivedRecord record) override { records.push_back(std::move(record.bytes)); }
   void on_closed(const Error& why) override { closed = why; }
   std::deque<Buffer> records;
   std::optional<Error> closed;

@@ -42,7 +42,8 @@ struct EchoServer {
 
   struct User final : ChannelUser {
     User(EchoServer& o, const std::shared_ptr<Channel>& c) : owner(o), channel(c) {}
-    void on_record(Buffer record) override {
+    void on_record(ReceivedRecord received) override {
+      Buffer& record = received.bytes;
       ++owner.records;
       const auto open = channel.lock();
       if (owner.becomes && open && !open->promote(owner.becomes(record))) {

@@ -49,7 +49,7 @@ class MemoryChannel final : public Channel, public std::enable_shared_from_this<
     network_.ends_[end_].calls.push_back(std::move(work));
   }
 
-  void receive(Buffer record) { user_->on_record(std::move(record)); }
+  void receive(Buffer record) { user_->on_record({.bytes = std::move(record)}); }
   [[nodiscard]] bool awaited() const { return user_ != nullptr && user_->is_awaited(); }
 
   [[nodiscard]] bool can_receive() const { return started_ && !paused_ && !closed_; }

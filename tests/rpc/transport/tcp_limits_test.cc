@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 namespace {
 
 struct Listening final : ChannelUser {
-  void on_record(Buffer /*record*/) override {}
+  void on_record(ReceivedRecord /*record*/) override {}
   void on_closed(const Error& /*why*/) override {}
 };
 
@@ -62,7 +62,7 @@ TEST_CASE("half a record that we held back ourselves is not the peer's fault") {
   std::mutex mutex;
   std::shared_ptr<Channel> paused;
   struct Pausing final : ChannelUser {
-    void on_record(Buffer /*record*/) override {
+    void on_record(ReceivedRecord /*record*/) override {
       if (owner->records++ > 0) return;
       const auto open = channel.lock();
       open->pause();
@@ -174,7 +174,7 @@ TEST_CASE("who sends many small records at once leaves others of the thread thei
   BufferPool pool(std::size_t{16} << 20);
   IoThreads io(1, false);
   struct Noting final : ChannelUser {
-    void on_record(Buffer record) override { note(record.size()); }
+    void on_record(ReceivedRecord record) override { note(record.bytes.size()); }
     void on_closed(const Error& /*why*/) override {}
     std::function<void(std::size_t)> note;
   };

@@ -51,9 +51,9 @@ struct Server {
   }
   struct User final : ChannelUser {
     explicit User(Server& o) : owner(o) {}
-    void on_record(Buffer record) override { add(record, {}); }
-    void on_piped_record(Buffer head, PipedBytes rest) override { add(head, std::move(rest)); }
-    void add(const Buffer& head, PipedBytes rest) {
+    void on_record(ReceivedRecord record) override {
+      const Buffer& head = record.bytes;
+      PipedBytes& rest = record.apart.piped;
       Got one{{head.span().begin(), head.span().end()}, rest.size()};
       if (!rest.empty()) {
         auto more = rest.to_buffer().value();

@@ -33,8 +33,9 @@ std::vector<std::byte> copy(std::span<const std::byte> bytes) {
 
 // What comes to one end.
 struct User final : ChannelUser {
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> parts, Buffer /*room*/) override {
+  void on_record(ReceivedRecord record) override {
+    const Buffer& head = record.bytes;
+    const std::vector<Buffer>& parts = record.apart.lent;
     REQUIRE(parts.size() <= 1);
     records.push_back(copy(head.span()));
     bulk.push_back(parts.empty() ? std::vector<std::byte>{} : copy(parts.front().span()));

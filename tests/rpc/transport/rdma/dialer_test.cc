@@ -16,8 +16,8 @@ using namespace weft::rpc::rdma::test;
 namespace {
 
 struct Caller final : ChannelUser {
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer /*head*/, std::vector<Buffer> parts, Buffer /*room*/) override {
+  void on_record(ReceivedRecord record) override {
+    const std::vector<Buffer>& parts = record.apart.lent;
     if (!parts.empty()) {
       const std::lock_guard lock(mutex);
       bulk.assign(parts[0].span().begin(), parts[0].span().end());

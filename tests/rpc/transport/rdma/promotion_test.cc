@@ -12,7 +12,7 @@ using namespace weft::rpc::rdma;
 namespace {
 
 struct Deaf final : ChannelUser {
-  void on_record(Buffer /*record*/) override {}
+  void on_record(ReceivedRecord /*record*/) override {}
   void on_closed(const Error& /*why*/) override {}
 };
 

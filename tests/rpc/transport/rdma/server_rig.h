@@ -53,12 +53,12 @@ inline std::vector<std::byte> with_data(std::uint32_t xid, const std::vector<std
 }
 
 struct Service final : ChannelUser {
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> parts, Buffer /*room*/) override {
-    records.push_back(std::move(head));
+  void on_record(ReceivedRecord record) override {
+    if (record.head_only) return skipped.push_back(std::move(record.bytes));
+    std::vector<Buffer>& parts = record.apart.lent;
+    records.push_back(std::move(record.bytes));
     bulk.push_back(parts.empty() ? Buffer() : std::move(parts.front()));
   }
-  void on_skipped_record(Buffer head) override { skipped.push_back(std::move(head)); }
   [[nodiscard]] bool is_awaited() const override { return awaited; }
   void on_closed(const Error& why) override { closed = why.code; }
   bool awaited = false;

@@ -37,9 +37,9 @@ bool wait(Happened happened) {
 // Answers a call with its number and, if it says so, with so many bytes of `data`.
 struct Service final : ChannelUser {
   explicit Service(BufferPool& of) : pool(of) {}
-  void on_record(Buffer record) override { on_bulk_record(std::move(record), {}, {}); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> parts, Buffer /*room*/) override {
-    xdr::Decoder in(head.span());
+  void on_record(ReceivedRecord record) override {
+    std::vector<Buffer>& parts = record.apart.lent;
+    xdr::Decoder in(record.bytes.span());
     Message out;
     out.bytes().u32(in.u32());
     out.bytes().u32(1);

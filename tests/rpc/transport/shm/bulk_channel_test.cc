@@ -42,11 +42,10 @@ class FakeChannel final : public Channel {
 };
 
 struct Inbox : ChannelUser {
-  void on_record(Buffer record) override { records.push_back(std::move(record)); }
-  void on_bulk_record(Buffer head, std::vector<Buffer> data, Buffer space) override {
-    records.push_back(std::move(head));
-    bulk = std::move(data);
-    room = std::move(space);
+  void on_record(ReceivedRecord record) override {
+    records.push_back(std::move(record.bytes));
+    bulk = std::move(record.apart.lent);
+    room = std::move(record.room);
   }
   void on_closed(const Error& why) override { closed = why; }
   std::vector<Buffer> records;
@@ -91,7 +90,7 @@ struct Bench {
   }
   void hello(ServerIdentity server = {}) {
     const BulkHello hello{.server = server};
-    fake->user->on_record(buffer(std::as_bytes(std::span(&hello, 1))));
+    fake->user->on_record({.bytes = buffer(std::as_bytes(std::span(&hello, 1)))});
   }
   void connect() {
     fake = std::make_shared<FakeChannel>(true);
@@ -143,7 +142,7 @@ TEST_CASE("a hello is awaited, and must be the server's that is looked for") {
     CHECK((*bench.dialled).error() == Errc::kStale);
   }
   SECTION("none at all") {
-    bench.fake->user->on_record(bench.record({}, 1));
+    bench.fake->user->on_record({.bytes = bench.record({}, 1)});
     REQUIRE(bench.dialled);
     CHECK((*bench.dialled).error() == Errc::kProtocol);
   }
@@ -211,14 +210,14 @@ TEST_CASE("a call that expects data lends room, which is the answer's data") {
   REQUIRE(room.size() == 10'000);
   std::memset(room.data(), 'r', room.size());
   client.fake->sent.clear();  // given back
-  client.fake->user->on_record(client.record({.bulk = 7000}, 9));
+  client.fake->user->on_record({.bytes = client.record({.bulk = 7000}, 9)});
   REQUIRE(client.inbox->records.size() == 1);
   CHECK(client.inbox->records[0].size() == 4);
   REQUIRE(client.inbox->bulk.size() == 1);
   CHECK(client.inbox->bulk[0].size() == 7000);
   CHECK(client.inbox->bulk[0].data()[6999] == std::byte{'r'});
   SECTION("once") {
-    client.fake->user->on_record(client.record({.bulk = 7000}, 9));
+    client.fake->user->on_record({.bytes = client.record({.bulk = 7000}, 9)});
     REQUIRE(client.fake->closed);
     CHECK(*client.fake->closed == Errc::kProtocol);
   }
@@ -230,11 +229,15 @@ TEST_CASE("an answer that claims what no room was lent for ends the connection")
   call.expect_bulk(10'000);
   client.channel->send(std::move(call));
   SECTION("more than there is room for") {
-    client.fake->user->on_record(client.record({.bulk = 10'001}, 9));
+    client.fake->user->on_record({.bytes = client.record({.bulk = 10'001}, 9)});
   }
-  SECTION("another call's") { client.fake->user->on_record(client.record({.bulk = 1}, 8)); }
-  SECTION("flags") { client.fake->user->on_record(client.record({.flags = 1}, 9)); }
-  SECTION("no message") { client.fake->user->on_record(client.buffer(std::vector<std::byte>(11))); }
+  SECTION("another call's") {
+    client.fake->user->on_record({.bytes = client.record({.bulk = 1}, 8)});
+  }
+  SECTION("flags") { client.fake->user->on_record({.bytes = client.record({.flags = 1}, 9)}); }
+  SECTION("no message") {
+    client.fake->user->on_record({.bytes = client.buffer(std::vector<std::byte>(11))});
+  }
   REQUIRE(client.fake->closed);
   CHECK(*client.fake->closed == Errc::kProtocol);
   CHECK(client.inbox->records.empty());
@@ -260,8 +263,8 @@ TEST_CASE("a server greets, takes what is lent, and answers into the room") {
   lent.push_back(server.filled(5000, 'w'));
   lent.push_back(server.filled(8192, 0));
   auto seen = lent[1].share(0, 8192).value();
-  server.fake->user->on_lending_record(server.record({.bulk = 5000, .flags = BulkHead::kRoom}, 3),
-                                       std::move(lent));
+  server.fake->user->on_record({.bytes = server.record({.bulk = 5000, .flags = BulkHead::kRoom}, 3),
+                                .loans = std::move(lent)});
   REQUIRE(server.inbox->records.size() == 1);
   CHECK(server.inbox->bulk.at(0).size() == 5000);
   CHECK(server.inbox->room.size() == 8192);
@@ -295,22 +298,27 @@ TEST_CASE("loans that do not fit their head end the connection") {
   std::vector<Buffer> lent;
   lent.push_back(server.filled(5000, 'w'));
   SECTION("too few bytes") {
-    server.fake->user->on_lending_record(server.record({.bulk = 5001}, 3), std::move(lent));
+    server.fake->user->on_record(
+        {.bytes = server.record({.bulk = 5001}, 3), .loans = std::move(lent)});
   }
   SECTION("too many") {
-    server.fake->user->on_lending_record(server.record({.bulk = 4999}, 3), std::move(lent));
+    server.fake->user->on_record(
+        {.bytes = server.record({.bulk = 4999}, 3), .loans = std::move(lent)});
   }
   SECTION("the room is not data") {
-    server.fake->user->on_lending_record(server.record({.bulk = 5000, .flags = BulkHead::kRoom}, 3),
-                                         std::move(lent));
+    server.fake->user->on_record(
+        {.bytes = server.record({.bulk = 5000, .flags = BulkHead::kRoom}, 3),
+         .loans = std::move(lent)});
   }
   SECTION("unknown flags") {
-    server.fake->user->on_lending_record(server.record({.bulk = 5000, .flags = 2}, 3),
-                                         std::move(lent));
+    server.fake->user->on_record(
+        {.bytes = server.record({.bulk = 5000, .flags = 2}, 3), .loans = std::move(lent)});
   }
-  SECTION("none are there") { server.fake->user->on_record(server.record({.bulk = 1}, 3)); }
+  SECTION("none are there") {
+    server.fake->user->on_record({.bytes = server.record({.bulk = 1}, 3)});
+  }
   SECTION("room of none") {
-    server.fake->user->on_record(server.record({.flags = BulkHead::kRoom}, 3));
+    server.fake->user->on_record({.bytes = server.record({.flags = BulkHead::kRoom}, 3)});
   }
   REQUIRE(server.fake->closed);
   CHECK(*server.fake->closed == Errc::kProtocol);

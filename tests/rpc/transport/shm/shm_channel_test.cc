@@ -42,14 +42,10 @@ std::string text_of(const Buffer& buffer) {
 
 // Keeps what comes.
 struct Inbox : ChannelUser {
-  void on_record(Buffer record) override {
+  void on_record(ReceivedRecord record) override {
     const std::scoped_lock lock(mutex);
-    texts.push_back(text_of(record));
-  }
-  void on_lending_record(Buffer record, std::vector<Buffer> loans) override {
-    const std::scoped_lock lock(mutex);
-    texts.push_back(text_of(record));
-    for (Buffer& loan : loans) lent.push_back(std::move(loan));
+    texts.push_back(text_of(record.bytes));
+    for (Buffer& loan : record.loans) lent.push_back(std::move(loan));
   }
   void on_closed(const Error& why) override {
     const std::scoped_lock lock(mutex);

@@ -33,7 +33,7 @@ constexpr uid_t kStranger = 65534;
 constexpr std::uint64_t kMuch = ~std::uint64_t{0} - 1;  // the most a counter holds
 
 struct Counter : ChannelUser {
-  void on_record(Buffer) override { ++records; }
+  void on_record(ReceivedRecord) override { ++records; }
   void on_closed(const Error&) override { closed = true; }
   std::atomic<int> records{0};
   std::atomic<bool> closed{false};
