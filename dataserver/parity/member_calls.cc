@@ -123,6 +123,7 @@ void MemberCalls::read(Op& op, Join& join, unsigned member, const ObjectId& obje
   members_[member]->read({.object = object,
                           .offset = offset,
                           .count = static_cast<std::uint32_t>(count),
+                          .share = op.share,
                           .uncached = from == From::kDisk},
                          std::move(done));
 }

@@ -56,6 +56,7 @@ struct Op {
   bool settling = false;     // without a member, but with unstable writes: verifiers count
   bool cutting = false;      // zeros in a part of a block that is lost leave it so
   bool reserved = false;     // not asked for room: what it needs comes from the reserve
+  PoolShare share = PoolShare::kServers;  // of the pool: what it reads is received into that
 };
 
 struct MemberWrite {

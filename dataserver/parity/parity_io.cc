@@ -22,8 +22,8 @@ std::uint64_t block_end(std::uint64_t offset) { return block_begin(offset + kPar
 
 // --- Read ----------------------------------------------------------------------------------------
 
-Task<Result<ReadResult>> ParityIo::read(ObjectId object, std::uint64_t offset,
-                                        std::uint32_t count) {
+Task<Result<ReadResult>> ParityIo::read(ObjectId object, std::uint64_t offset, std::uint32_t count,
+                                        PoolShare share) {
   auto state = co_await group_.find(object);
   if (!state) co_return pass(state);
   ReadResult result;
@@ -36,6 +36,7 @@ Task<Result<ReadResult>> ParityIo::read(ObjectId object, std::uint64_t offset,
   auto read = co_await group_.until_done(known.generation, [&](Op& op) -> Task<Result<>> {
     odd = false;
     result.payload = {};
+    op.share = share;
     return read_plain(op, object, offset, end, result.payload, odd);
   });
   if (!read) co_return pass(read);
@@ -45,6 +46,7 @@ Task<Result<ReadResult>> ParityIo::read(ObjectId object, std::uint64_t offset,
   const Hold hold = co_await group_.lock(object, group_.stripe_range(offset, end));
   read = co_await group_.until_done(known.generation, [&](Op& op) -> Task<Result<>> {
     result.payload = {};
+    op.share = share;
     return read_computed(op, object, offset, end, result.payload);
   });
   if (!read) co_return pass(read);

@@ -16,7 +16,8 @@ class ParityIo {
   explicit ParityIo(Group& group) : group_(group), stripes_(group) {}
 
   // As the operations of Store.
-  Task<Result<ReadResult>> read(ObjectId object, std::uint64_t offset, std::uint32_t count);
+  Task<Result<ReadResult>> read(ObjectId object, std::uint64_t offset, std::uint32_t count,
+                                PoolShare share);
   Task<Result<WriteResult>> write(ObjectId object, std::uint64_t offset, std::vector<Buffer> data,
                                   Stability wanted);
   Task<Result<WriteVerifier>> commit(ObjectId object);

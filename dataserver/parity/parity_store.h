@@ -113,7 +113,7 @@ class ParityStore final : public Store {
   using Store::read;
   using Store::write;
   void read(StoreRead what, Done<ReadResult> done) override {
-    group_.run(io_.read(what.object, what.offset, what.count),
+    group_.run(io_.read(what.object, what.offset, what.count, what.share),
                into_room(std::move(what.room), std::move(done)));
   }
   void write(StoreWrite what, Done<WriteResult> done) override {

@@ -31,6 +31,13 @@ constexpr std::uint64_t kBlock = 4096;
 constexpr std::chrono::seconds kRenewWithin{2};  // calls may wait for a better connection
 // Objects of a LIST by RDMA: its answer is to fit into rdma::kReplyRoom.
 constexpr std::uint64_t kMostListedByRdma = 512;
+constexpr std::uint64_t kHeadOfAnswer = 4096;  // what follows it begins at a page
+
+// What a buffer of so many bytes takes of a pool.
+std::size_t block_for(std::uint64_t bytes) {
+  const auto block = std::ranges::lower_bound(BufferPool::kBlockSizes, bytes);
+  return block == std::end(BufferPool::kBlockSizes) ? bytes : *block;
+}
 
 rpc::TcpLimits tcp_limits() {
   rpc::TcpLimits limits;
@@ -344,8 +351,16 @@ void TargetLink::drop(const Error& why) {
     lookup_->try_next();
   }
   const bool no_address = lookup_ != nullptr && lookup_->running();
+  std::vector<std::uint64_t> reads;  // that memory may be short for
+  for (const auto& [tag, call] : calls_) {
+    const bool read = call.sent && call.request.op == TargetOp::kRead;
+    if (read && why == Errc::kBusy) reads.push_back(tag);
+  }
   leave();
   retry_at_ = clock_.now() + (no_address ? kLookUpEvery : config_.options.retry_every);
+  for (const std::uint64_t tag : reads) {
+    complete(tag, fail(Errc::kBusy, "no memory for what the target answered"));
+  }
 }
 
 // --- Calls ---------------------------------------------------------------------------------------
@@ -376,7 +391,13 @@ Result<> TargetLink::prepare(Call& call) {
   if (transport_ == TargetTransport::kRdma && request.op == TargetOp::kList) {
     request.size = std::min(request.size, kMostListedByRdma);
   }
-  if (transport_ != TargetTransport::kSharedMemory) return {};
+  call.hold.reset();
+  if (transport_ != TargetTransport::kSharedMemory) {
+    if (request.op != TargetOp::kRead) return {};
+    call.hold.emplace(config_.pool);
+    if (call.hold->grow(call.share, block_for(request.size + kHeadOfAnswer))) return {};
+    return fail(Errc::kBusy, "memory is short for what is read");
+  }
   if (request.op == TargetOp::kRead && request.size > 0) {
     // Whole blocks, for direct I/O. Nothing is not lent: the target would take that for a mistake.
     const std::uint64_t size = request.offset % kBlock + request.size;
@@ -430,7 +451,10 @@ void TargetLink::transmit(std::uint64_t tag, Call& call) {
 
 void TargetLink::complete(std::uint64_t tag, Result<Answer> answer) {
   auto call = calls_.extract(tag);
-  if (!call.empty()) call.mapped().done(std::move(answer));
+  if (!call.empty()) {
+    call.mapped().hold.reset();  // what has come is in a block of its own
+    call.mapped().done(std::move(answer));
+  }
   renew_if_quiet();
 }
 
@@ -533,7 +557,7 @@ void TargetLink::ping() {
 // --- Time ----------------------------------------------------------------------------------------
 
 void TargetLink::tick() {
-  const auto now = clock_.tick();
+  const auto now = clock_.tick(channel_ != nullptr && channel_->lacks_memory());
   expire(now);
   if (renew_until_ != TimePoint{} && now >= renew_until_) {
     renew_until_ = {};

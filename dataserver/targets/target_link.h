@@ -11,8 +11,13 @@
 // unanswered for its patience fails with kTimedOut, and the connection goes with it, so that it
 // cannot be carried out later than something that the caller does instead. While nobody is to wait
 // for the target (TargetView::awaited), no call does, but for LinkOptions::silence over a
-// connection that the target has greeted. Time in which this thread did not run counts for nothing:
-// answers may have come meanwhile (rpc/base/running_clock.h).
+// connection that the target has greeted. Time in which this thread did not run, or had no memory
+// for what has come, counts for nothing: answers may wait here (rpc/base/running_clock.h).
+//
+// A READ takes the memory for its answer when it is sent, or fails with kBusy: by shared memory it
+// lends that, else it is counted (PoolHold). A connection that ends for want of memory fails its
+// READs with kBusy, so that whoever waits for several lets go of those that have come. All else is
+// sent again.
 //
 // A target whose address is a name is looked up for each connection anew, not on this thread; of
 // several addresses the next is tried when one failed.
@@ -36,6 +41,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +50,7 @@
 #include "layout/net_address.h"
 #include "rpc/base/buffer.h"
 #include "rpc/base/mutex.h"
+#include "rpc/base/pool_hold.h"
 #include "rpc/base/running_clock.h"
 #include "rpc/base/standing.h"
 #include "rpc/session/server_dial.h"
@@ -188,8 +195,11 @@ class TargetLink : public std::enable_shared_from_this<TargetLink> {
   struct Call {
     TargetRequest request;
     std::vector<Buffer> data;
-    PoolShare share = PoolShare::kServers;  // of `room`
+    PoolShare share = PoolShare::kServers;  // of `room` and `hold`
     Buffer room;                            // lent for a READ
+    // For a READ whose answer is received: what that takes, so that no more is asked for than there
+    // is memory for.
+    std::optional<PoolHold> hold;
     Done done;
     TimePoint since;
     TimePoint deadline;

@@ -2,7 +2,8 @@
 // machine paused, or the processor taken.
 //
 // It is for deadlines of what others owe us. While the thread does not run their answers wait here
-// unread, and by the machine's clock all of them would be late at once when it goes on.
+// unread, and by the machine's clock all of them would be late at once when it goes on. So it is
+// while they wait for something else of ours, which whoever calls tick() says.
 //
 // Threading: one thread, which calls tick() regularly, or woken() whenever a timer of its has
 // ended.
@@ -23,17 +24,18 @@ class RunningClock {
   explicit RunningClock(Nanoseconds period = {}, const Clock& clock = system_clock())
       : clock_(clock), period_(period) {}
 
-  // Goes back only at a tick() or woken() that is late, by what that leaves out.
+  // Goes back only at a tick() or woken() that leaves something out, by that.
   [[nodiscard]] TimePoint now() const { return clock_.now() - not_run_; }
 
   // A time of the clock it was made with, as this one has it.
   [[nodiscard]] TimePoint at(TimePoint time) const { return time - not_run_; }
 
-  // Leaves out what passed since the last tick if this one is late. Returns now().
-  TimePoint tick() {
+  // Leaves out what passed since the last tick: beyond a period if this one is late, and all of it
+  // if what others owe us waits here (`waits`). Returns now().
+  TimePoint tick(bool waits = false) {
     const TimePoint at = clock_.now();
-    if (last_ != TimePoint{} && at - last_ > period_ + kLate) {
-      not_run_ += at - last_ - period_;
+    if (last_ != TimePoint{} && (waits || at - last_ > period_ + kLate)) {
+      not_run_ += at - last_ - (waits ? Nanoseconds{0} : period_);
     }
     last_ = at;
     return now();

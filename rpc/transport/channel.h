@@ -90,6 +90,8 @@ class Channel {
 
   [[nodiscard]] virtual const std::string& peer() const = 0;  // "192.0.2.7:812", for logs
   [[nodiscard]] virtual bool by_rdma() const { return false; }
+  // Whether something that has come waits for memory to receive it into.
+  [[nodiscard]] virtual bool lacks_memory() const { return false; }
   [[nodiscard]] virtual std::size_t queued_bytes() const = 0;
 };
 

@@ -21,6 +21,7 @@ class ForwardingChannel : public Channel {
   void post(std::move_only_function<void()> work) override { inner_->post(std::move(work)); }
   [[nodiscard]] const std::string& peer() const override { return inner_->peer(); }
   [[nodiscard]] bool by_rdma() const override { return inner_->by_rdma(); }
+  [[nodiscard]] bool lacks_memory() const override { return inner_->lacks_memory(); }
   [[nodiscard]] std::size_t queued_bytes() const override { return inner_->queued_bytes(); }
 
  protected:

@@ -47,6 +47,7 @@ class TcpChannel final : public Channel, public std::enable_shared_from_this<Tcp
   void close(Error why, bool drain) override;
   void post(std::move_only_function<void()> work) override;
   [[nodiscard]] const std::string& peer() const override { return peer_; }
+  [[nodiscard]] bool lacks_memory() const override { return starved_since_ != TimePoint{}; }
   [[nodiscard]] std::size_t queued_bytes() const override { return queue_.bytes(); }
 
  private:

@@ -35,6 +35,7 @@ class QueuePairChannel : public Channel,
   void post(std::move_only_function<void()> work) final;
   [[nodiscard]] const std::string& peer() const final { return queue_pair_->peer(); }
   [[nodiscard]] bool by_rdma() const final { return true; }
+  [[nodiscard]] bool lacks_memory() const final { return starved_receiving_ != TimePoint{}; }
   [[nodiscard]] std::size_t queued_bytes() const final;
 
   void on_completion(Completion completion) final;

@@ -79,6 +79,7 @@ class ShmChannel final : public Channel, public std::enable_shared_from_this<Shm
   void close(Error why, bool drain) override;
   void post(std::move_only_function<void()> work) override;
   [[nodiscard]] const std::string& peer() const override { return connection_.peer; }
+  [[nodiscard]] bool lacks_memory() const override { return starved_since_ != TimePoint{}; }
   [[nodiscard]] std::size_t queued_bytes() const override { return queued_bytes_; }
   // Bytes that are lent and not given back.
   [[nodiscard]] std::size_t lent_bytes() const { return lent_bytes_; }

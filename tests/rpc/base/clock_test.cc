@@ -60,6 +60,20 @@ TEST_CASE("time in which a thread did not run does not pass") {
   CHECK(clock.tick() - begin == 3100ms);
 }
 
+TEST_CASE("time in which what others owe us waits here does not pass") {
+  ManualClock machine;
+  RunningClock clock(100ms, machine);
+  const TimePoint begin = clock.tick();
+  for (int i = 0; i < 20; ++i) {
+    machine.advance(100ms);
+    CHECK(clock.tick(true) == begin);
+  }
+  machine.advance(1h);  // nor did the thread run
+  CHECK(clock.tick(true) == begin);
+  machine.advance(100ms);
+  CHECK(clock.tick() - begin == 100ms);
+}
+
 TEST_CASE("a timer that ends late says that its thread did not run") {
   ManualClock machine;
   RunningClock clock({}, machine);
