@@ -54,81 +54,58 @@ bool well_formed(const DirtyExtents& extents) {
   return true;
 }
 
-std::string encode(const WritersRecord& record) {
-  xdr::Encoder out = value::begin(20);
-  out.u64(record.boot_epoch);
-  out.i64(record.since_ns);
-  return value::finish(out);
+template <class Io>
+void describe(Io& io, WritersRecord& r) {
+  io("boot_epoch", r.boot_epoch);
+  io("since_ns", r.since_ns);
+  io.check(r.boot_epoch != 0);
 }
 
-Result<WritersRecord> decode_writers(std::string_view value) {
-  auto in = value::open(value, "writers");
-  if (!in) return pass(in);
-  WritersRecord record;
-  record.boot_epoch = in->u64();
-  record.since_ns = in->i64();
-  if (record.boot_epoch == 0) in->reject();
-  if (auto done = value::end(*in, "writers"); !done) return pass(done);
-  return record;
+template <class Io>
+void describe(Io& io, DirtyExtent& r) {
+  io("offset", r.offset);
+  io("end", r.end);
 }
+
+template <class Io>
+void describe(Io& io, StaleRecord& r) {
+  io("generation", r.generation);
+  io("since_ns", r.since_ns);
+  io("ticket", r.ticket);
+  io("dirty", r.dirty, at_most(kMaxDirtyExtents));
+  io.check(r.generation != 0 && r.ticket != 0 && well_formed(r.dirty));
+}
+
+template <class Io>
+void describe(Io& io, MoveRecord& r) {
+  io("generation", r.generation);
+  io("from", r.from);
+  io("to", r.to);
+  io("stage", r.stage, among(MoveStage::kFilling, MoveStage::kLeft));
+  io("since_ns", r.since_ns);
+  io.check(r.generation != 0 && r.from != 0 && r.from != r.to);
+  io.check(r.to != 0 || r.stage != MoveStage::kFilling);
+}
+
+std::string encode(const WritersRecord& record) { return value::write(record, 20); }
 
 std::string encode(const StaleRecord& record) {
   WEFT_ASSERT(well_formed(record.dirty));
-  xdr::Encoder out = value::begin(28 + 16 * record.dirty.size());
-  out.u32(record.generation);
-  out.i64(record.since_ns);
-  out.u64(record.ticket);
-  out.u32(static_cast<std::uint32_t>(record.dirty.size()));
-  for (const DirtyExtent& extent : record.dirty) {
-    out.u64(extent.offset);
-    out.u64(extent.end);
-  }
-  return value::finish(out);
+  return value::write(record, 28 + 16 * record.dirty.size());
+}
+
+std::string encode(const MoveRecord& record) { return value::write(record, 28); }
+
+Result<WritersRecord> decode_writers(std::string_view value) {
+  return value::read<WritersRecord>(value, "writers");
 }
 
 Result<StaleRecord> decode_stale(std::string_view value) {
-  auto in = value::open(value, "stale object");
-  if (!in) return pass(in);
-  StaleRecord record;
-  record.generation = in->u32();
-  record.since_ns = in->i64();
-  record.ticket = in->u64();
-  const std::uint32_t count = in->count(kMaxDirtyExtents);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    DirtyExtent& extent = record.dirty.emplace_back();
-    extent.offset = in->u64();
-    extent.end = in->u64();
-  }
-  if (record.generation == 0 || record.ticket == 0 || !well_formed(record.dirty)) in->reject();
-  if (auto done = value::end(*in, "stale object"); !done) return pass(done);
-  return record;
-}
-
-std::string encode(const MoveRecord& record) {
-  xdr::Encoder out = value::begin(28);
-  out.u32(record.generation);
-  out.u32(record.from);
-  out.u32(record.to);
-  out.u32(static_cast<std::uint32_t>(record.stage));
-  out.i64(record.since_ns);
-  return value::finish(out);
+  return value::read<StaleRecord>(value, "stale object");
 }
 
 Result<MoveRecord> decode_move(std::string_view value) {
-  auto in = value::open(value, "move");
-  if (!in) return pass(in);
-  MoveRecord record;
-  record.generation = in->u32();
-  record.from = in->u32();
-  record.to = in->u32();
-  record.stage = static_cast<MoveStage>(in->u32());
-  record.since_ns = in->i64();
-  const bool filling = record.stage == MoveStage::kFilling;
-  if (!filling && record.stage != MoveStage::kLeft) in->reject();
-  if (record.generation == 0 || record.from == 0 || record.from == record.to) in->reject();
-  if (filling && record.to == 0) in->reject();
-  if (auto done = value::end(*in, "move"); !done) return pass(done);
-  return record;
+  return value::read<MoveRecord>(value, "move");
 }
 
 }  // namespace weft::mds

@@ -1,6 +1,7 @@
 #include "ganesha-fsal/meta/schema/records.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "ganesha-fsal/meta/schema/value.h"
 #include "rpc/base/assert.h"
@@ -8,61 +9,127 @@
 namespace weft::mds {
 namespace {
 
-void put_type(xdr::Encoder& out, FileType type) { out.u32(static_cast<std::uint32_t>(type)); }
+constexpr auto kAnyType = among(FileType::kRegular, FileType::kSocket);
 
-FileType take_type(xdr::Decoder& in) {
-  const std::uint32_t type = in.u32();
-  if (type < 1 || type > 7) {
-    in.reject();
-    return FileType::kRegular;
-  }
-  return static_cast<FileType>(type);
-}
-
-std::string take_name(xdr::Decoder& in) {
-  std::string name = in.string(kMaxNameBytes);
-  if (!is_entry_name(name)) in.reject();
-  return name;
-}
-
-void put_attributes(xdr::Encoder& out, const InodeAttributes& a) {
-  out.u64(a.id);
-  put_type(out, a.type);
-  out.u32(a.mode);
-  out.u32(a.uid);
-  out.u32(a.gid);
-  out.u32(a.nlink);
-  out.u64(a.size);
-  out.i64(a.atime_ns);
-  out.i64(a.mtime_ns);
-  out.i64(a.ctime_ns);
-  out.i64(a.btime_ns);
-  out.u64(a.change);
-  out.u32(a.rdev.major);
-  out.u32(a.rdev.minor);
-}
-
-InodeAttributes take_attributes(xdr::Decoder& in) {
-  InodeAttributes a;
-  a.id = in.u64();
-  a.type = take_type(in);
-  a.mode = in.u32();
-  a.uid = in.u32();
-  a.gid = in.u32();
-  a.nlink = in.u32();
-  a.size = in.u64();
-  a.atime_ns = in.i64();
-  a.mtime_ns = in.i64();
-  a.ctime_ns = in.i64();
-  a.btime_ns = in.i64();
-  a.change = in.u64();
-  a.rdev.major = in.u32();
-  a.rdev.minor = in.u32();
-  if (a.id == 0 || a.mode > 07777 || a.size > kMaxFileSize) in.reject();
-  return a;
+template <class Io>
+void describe_name(Io& io, std::string& name) {
+  io("name", name, at_most(kMaxNameBytes));
+  io.check(is_entry_name(name));
 }
 
 }  // namespace
+
+template <class Io>
+void describe(Io& io, InodeAttributes& r) {
+  io("id", r.id);
+  io("type", r.type, kAnyType);
+  io("mode", r.mode);
+  io("uid", r.uid);
+  io("gid", r.gid);
+  io("nlink", r.nlink);
+  io("size", r.size);
+  io("atime_ns", r.atime_ns);
+  io("mtime_ns", r.mtime_ns);
+  io("ctime_ns", r.ctime_ns);
+  io("btime_ns", r.btime_ns);
+  io("change", r.change);
+  io("major", r.rdev.major);
+  io("minor", r.rdev.minor);
+  io.check(r.id != 0 && r.mode <= 07777 && r.size <= kMaxFileSize);
+}
+
+template <class Io>
+void describe(Io& io, InodeRecord& r) {
+  io("attributes", r.attributes);
+  io("next_cookie", r.next_cookie);
+  io("xattr_bytes", r.xattr_bytes);
+  bool exclusive = r.verifier.has_value();
+  io("exclusive", exclusive);
+  if (exclusive) {
+    if constexpr (Io::kReads) r.verifier.emplace();
+    io("verifier", *r.verifier);
+  }
+  io("target", r.target, at_most(kMaxSymlinkBytes));
+  io.check(r.next_cookie >= kFirstCookie);
+  io.check((r.attributes.type == FileType::kSymlink) != r.target.empty());
+}
+
+template <class Io>
+void describe(Io& io, EntryRecord& r) {
+  io("cookie", r.cookie);
+  io("id", r.id);
+  io("type", r.type, kAnyType);
+  io.check(r.cookie >= kFirstCookie && r.id != 0);
+}
+
+template <class Io>
+void describe(Io& io, CookieRecord& r) {
+  io("id", r.id);
+  io("type", r.type, kAnyType);
+  describe_name(io, r.name);
+  io.check(r.id != 0);
+}
+
+template <class Io>
+void describe(Io& io, ParentRecord& r) {
+  io("dir", r.dir);
+  describe_name(io, r.name);
+  io.check(r.dir != 0);
+}
+
+template <class Io>
+void describe(Io& io, TruncateRecord& r) {
+  io("cut_at", r.cut_at);
+  io("ticket", r.ticket);
+  io.check(r.cut_at <= kMaxFileSize);
+}
+
+template <class Io>
+void describe(Io& io, RemovalRecord& r) {
+  io("ds_ids", r.ds_ids, at_most(kMaxHolders));
+  io.check(std::ranges::adjacent_find(r.ds_ids, std::greater_equal{}) == r.ds_ids.end());
+  std::optional<std::uint32_t> least;
+  if (r.least_epoch != 0) least = r.least_epoch;
+  io("least_epoch", least, newer());
+  io.check(least != 0);
+  if constexpr (Io::kReads) r.least_epoch = least.value_or(0);
+}
+
+template <class Io>
+void describe(Io& io, InlineRecord& r) {
+  io("bytes", r.bytes, at_most(layout::kGreatestInline));
+  io.check(!r.bytes.empty());
+}
+
+template <class Io>
+void describe(Io& io, RestoreRecord& r) {
+  io("stamp", r.stamp);
+  io("made_ns", r.made_ns);
+  io("restored_ns", r.restored_ns);
+  io("boot_epoch", r.boot_epoch);
+  io("first_lost", r.first_lost);
+  io("first_fresh", r.first_fresh);
+  io.check(r.stamp != 0 && r.stamp <= kMaxRestoreStamp && r.first_lost <= r.first_fresh);
+}
+
+template <class Io>
+void describe(Io& io, RestoredRecord& r) {
+  using State = RestoredRecord::State;
+  io("state", r.state, among(State::kUnchecked, State::kDamaged));
+  io("missing", r.missing);
+  io("cut", r.cut);
+  io.check((r.state == State::kDamaged) == (r.missing > 0 || r.cut > 0));
+}
+
+template <class Io>
+void describe(Io& io, SuperblockInfo& r) {
+  io("format", r.format);
+  io("cluster_uuid", r.cluster_uuid);
+  io("fsid", r.fsid);
+  io("boot_epoch", r.boot_epoch);
+  io("created_ns", r.created_ns);
+  io.check(r.format != 0);
+}
 
 bool is_entry_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && name != "." && name != ".." &&
@@ -70,129 +137,51 @@ bool is_entry_name(std::string_view name) {
 }
 
 std::string encode(const InodeRecord& record) {
-  xdr::Encoder out = value::begin(160 + record.target.size());
-  put_attributes(out, record.attributes);
-  out.u64(record.next_cookie);
-  out.u32(record.xattr_bytes);
-  out.boolean(record.verifier.has_value());
-  if (record.verifier) out.fixed(*record.verifier);
-  out.string(record.target);
-  return value::finish(out);
+  return value::write(record, 160 + record.target.size());
 }
+std::string encode(const EntryRecord& record) { return value::write(record, 32); }
+std::string encode(const CookieRecord& record) {
+  return value::write(record, 32 + record.name.size());
+}
+std::string encode(const ParentRecord& record) {
+  return value::write(record, 32 + record.name.size());
+}
+std::string encode(const TruncateRecord& record) { return value::write(record, 24); }
+std::string encode(const RemovalRecord& record) {
+  return value::write(record, 12 + 4 * record.ds_ids.size());
+}
+std::string encode(const InlineRecord& record) {
+  return value::write(record, 12 + record.bytes.size());
+}
+std::string encode(const RestoreRecord& record) { return value::write(record, 48); }
+std::string encode(const RestoredRecord& record) { return value::write(record, 16); }
 
 Result<InodeRecord> decode_inode(std::string_view value) {
-  auto in = value::open(value, "inode");
-  if (!in) return pass(in);
-  InodeRecord record;
-  record.attributes = take_attributes(*in);
-  record.next_cookie = in->u64();
-  record.xattr_bytes = in->u32();
-  if (in->boolean()) in->fixed(record.verifier.emplace());
-  record.target = in->string(kMaxSymlinkBytes);
-  const bool is_symlink = record.attributes.type == FileType::kSymlink;
-  if (record.next_cookie < kFirstCookie || is_symlink == record.target.empty()) in->reject();
-  if (auto done = value::end(*in, "inode"); !done) return pass(done);
-  return record;
+  return value::read<InodeRecord>(value, "inode");
 }
-
-std::string encode(const EntryRecord& record) {
-  xdr::Encoder out = value::begin(32);
-  out.u64(record.cookie);
-  out.u64(record.id);
-  put_type(out, record.type);
-  return value::finish(out);
-}
-
 Result<EntryRecord> decode_entry(std::string_view value) {
-  auto in = value::open(value, "directory entry");
-  if (!in) return pass(in);
-  EntryRecord record;
-  record.cookie = in->u64();
-  record.id = in->u64();
-  record.type = take_type(*in);
-  if (record.cookie < kFirstCookie || record.id == 0) in->reject();
-  if (auto done = value::end(*in, "directory entry"); !done) return pass(done);
-  return record;
+  return value::read<EntryRecord>(value, "directory entry");
 }
-
-std::string encode(const CookieRecord& record) {
-  xdr::Encoder out = value::begin(32 + record.name.size());
-  out.u64(record.id);
-  put_type(out, record.type);
-  out.string(record.name);
-  return value::finish(out);
-}
-
 Result<CookieRecord> decode_cookie(std::string_view value) {
-  auto in = value::open(value, "directory cookie");
-  if (!in) return pass(in);
-  CookieRecord record;
-  record.id = in->u64();
-  record.type = take_type(*in);
-  record.name = take_name(*in);
-  if (record.id == 0) in->reject();
-  if (auto done = value::end(*in, "directory cookie"); !done) return pass(done);
-  return record;
+  return value::read<CookieRecord>(value, "directory cookie");
 }
-
-std::string encode(const ParentRecord& record) {
-  xdr::Encoder out = value::begin(32 + record.name.size());
-  out.u64(record.dir);
-  out.string(record.name);
-  return value::finish(out);
-}
-
 Result<ParentRecord> decode_parent(std::string_view value) {
-  auto in = value::open(value, "parent");
-  if (!in) return pass(in);
-  ParentRecord record;
-  record.dir = in->u64();
-  record.name = take_name(*in);
-  if (record.dir == 0) in->reject();
-  if (auto done = value::end(*in, "parent"); !done) return pass(done);
-  return record;
+  return value::read<ParentRecord>(value, "parent");
 }
-
-std::string encode(const TruncateRecord& record) {
-  xdr::Encoder out = value::begin(24);
-  out.u64(record.cut_at);
-  out.u64(record.ticket);
-  return value::finish(out);
-}
-
 Result<TruncateRecord> decode_truncate(std::string_view value) {
-  auto in = value::open(value, "pending truncate");
-  if (!in) return pass(in);
-  TruncateRecord record;
-  record.cut_at = in->u64();
-  record.ticket = in->u64();
-  if (record.cut_at > kMaxFileSize) in->reject();
-  if (auto done = value::end(*in, "pending truncate"); !done) return pass(done);
-  return record;
+  return value::read<TruncateRecord>(value, "pending truncate");
 }
-
-std::string encode(const RemovalRecord& record) {
-  xdr::Encoder out = value::begin(12 + 4 * record.ds_ids.size());
-  out.u32(static_cast<std::uint32_t>(record.ds_ids.size()));
-  for (const std::uint32_t ds_id : record.ds_ids) out.u32(ds_id);
-  if (record.least_epoch != 0) out.u32(record.least_epoch);
-  return value::finish(out);
-}
-
 Result<RemovalRecord> decode_removal(std::string_view value) {
-  auto in = value::open(value, "pending removal");
-  if (!in) return pass(in);
-  RemovalRecord record;
-  const std::uint32_t count = in->count(kMaxHolders);
-  for (std::uint32_t i = 0; i < count; ++i) record.ds_ids.push_back(in->u32());
-  const auto& ids = record.ds_ids;
-  if (std::ranges::adjacent_find(ids, std::greater_equal{}) != ids.end()) in->reject();
-  if (in->ok() && in->remaining() > 0) {
-    record.least_epoch = in->u32();
-    if (record.least_epoch == 0) in->reject();
-  }
-  if (auto done = value::end(*in, "pending removal"); !done) return pass(done);
-  return record;
+  return value::read<RemovalRecord>(value, "pending removal");
+}
+Result<InlineRecord> decode_inline(std::string_view value) {
+  return value::read<InlineRecord>(value, "inline file");
+}
+Result<RestoreRecord> decode_restore(std::string_view value) {
+  return value::read<RestoreRecord>(value, "record of a restore");
+}
+Result<RestoredRecord> decode_restored(std::string_view value) {
+  return value::read<RestoredRecord>(value, "restored file");
 }
 
 // Its text: one form for people, clients and the store.
@@ -202,21 +191,6 @@ std::string encode(const layout::Policy& policy) {
   xdr::Encoder out = value::begin(8 + text.size());
   out.string(text);
   return value::finish(out);
-}
-
-std::string encode(const InlineRecord& record) {
-  auto out = value::begin(12 + record.bytes.size());
-  out.string(record.bytes);
-  return value::finish(out);
-}
-
-Result<InlineRecord> decode_inline(std::string_view value) {
-  auto in = value::open(value, "inline file");
-  if (!in) return pass(in);
-  InlineRecord record{std::string(in->string(layout::kGreatestInline))};
-  if (record.bytes.empty()) in->reject();
-  if (auto done = value::end(*in, "inline file"); !done) return pass(done);
-  return record;
 }
 
 Result<layout::Policy> decode_policy(std::string_view value) {
@@ -231,62 +205,10 @@ Result<layout::Policy> decode_policy(std::string_view value) {
   return policy;
 }
 
-std::string encode(const RestoreRecord& record) {
-  xdr::Encoder out = value::begin(48);
-  out.u32(record.stamp);
-  out.i64(record.made_ns);
-  out.i64(record.restored_ns);
-  out.u64(record.boot_epoch);
-  out.u32(record.first_lost);
-  out.u32(record.first_fresh);
-  return value::finish(out);
-}
-
-Result<RestoreRecord> decode_restore(std::string_view value) {
-  auto in = value::open(value, "record of a restore");
-  if (!in) return pass(in);
-  RestoreRecord record;
-  record.stamp = in->u32();
-  record.made_ns = in->i64();
-  record.restored_ns = in->i64();
-  record.boot_epoch = in->u64();
-  record.first_lost = in->u32();
-  record.first_fresh = in->u32();
-  if (record.stamp == 0 || record.stamp > kMaxRestoreStamp) in->reject();
-  if (record.first_lost > record.first_fresh) in->reject();
-  if (auto done = value::end(*in, "record of a restore"); !done) return pass(done);
-  return record;
-}
-
-std::string encode(const RestoredRecord& record) {
-  xdr::Encoder out = value::begin(16);
-  out.u32(static_cast<std::uint32_t>(record.state));
-  out.u32(record.missing);
-  out.u32(record.cut);
-  return value::finish(out);
-}
-
-Result<RestoredRecord> decode_restored(std::string_view value) {
-  auto in = value::open(value, "restored file");
-  if (!in) return pass(in);
-  RestoredRecord record;
-  const std::uint32_t state = in->u32();
-  record.state = static_cast<RestoredRecord::State>(state);
-  record.missing = in->u32();
-  record.cut = in->u32();
-  const bool damaged = record.state == RestoredRecord::State::kDamaged;
-  if (state < 1 || state > 2 || damaged != (record.missing > 0 || record.cut > 0)) in->reject();
-  if (auto done = value::end(*in, "restored file"); !done) return pass(done);
-  return record;
-}
-
+// It has no version word: its format comes first.
 std::string encode(const SuperblockInfo& record) {
   xdr::Encoder out(48);
-  out.u32(record.format);
-  out.fixed(record.cluster_uuid);
-  out.u32(record.fsid);
-  out.u64(record.boot_epoch);
-  out.i64(record.created_ns);
+  xdr::put(out, record);
   return value::finish(out);
 }
 
@@ -298,18 +220,16 @@ std::optional<std::uint32_t> restore_stamp(std::int64_t now_ns) {
 }
 
 Result<SuperblockInfo> decode_superblock(std::string_view value) {
-  xdr::Decoder in(std::as_bytes(std::span(value.data(), value.size())));
-  SuperblockInfo record;
-  record.format = in.u32();
-  if (in.ok() && record.format > kRestoredFormat) {
-    return fail(Errc::kNotSupported, "metadata store of format " + std::to_string(record.format) +
+  const auto bytes = std::as_bytes(std::span(value.data(), value.size()));
+  xdr::Decoder first(bytes);
+  const std::uint32_t format = first.u32();
+  if (first.ok() && format > kRestoredFormat) {
+    return fail(Errc::kNotSupported, "metadata store of format " + std::to_string(format) +
                                          ", this program knows " + std::to_string(kRestoredFormat));
   }
-  in.fixed(record.cluster_uuid);
-  record.fsid = in.u32();
-  record.boot_epoch = in.u64();
-  record.created_ns = in.i64();
-  if (record.format == 0) in.reject();
+  xdr::Decoder in(bytes);
+  SuperblockInfo record;
+  xdr::get(in, record);
   if (auto done = value::end(in, "superblock"); !done) return pass(done);
   return record;
 }

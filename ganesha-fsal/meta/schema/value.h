@@ -1,5 +1,5 @@
 // How values of the metadata store begin and end: a version word first, nothing after the last
-// field.
+// field. In between a described record (rpc/xdr/describe.h), as a rule.
 //
 // Threading: pure functions.
 #pragma once
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "rpc/base/error.h"
+#include "rpc/xdr/describe.h"
 #include "rpc/xdr/xdr.h"
 
 namespace weft::mds::value {
@@ -41,6 +42,23 @@ constexpr std::uint32_t kVersion = 1;
 [[nodiscard]] inline Result<> end(const xdr::Decoder& in, std::string_view what) {
   if (in.ok() && in.remaining() == 0) return {};
   return fail(Errc::kCorrupt, "malformed " + std::string(what));
+}
+
+template <class Record>
+[[nodiscard]] std::string write(const Record& record, std::size_t reserve_bytes) {
+  xdr::Encoder out = begin(reserve_bytes);
+  xdr::put(out, record);
+  return finish(out);
+}
+
+template <class Record>
+[[nodiscard]] Result<Record> read(std::string_view value, std::string_view what) {
+  auto in = open(value, what);
+  if (!in) return pass(in);
+  Record record;
+  xdr::get(*in, record);
+  if (auto done = end(*in, what); !done) return pass(done);
+  return record;
 }
 
 }  // namespace weft::mds::value
