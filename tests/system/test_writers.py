@@ -8,12 +8,17 @@ import pytest
 from harness import paths, servers
 from harness.client import start_client
 from harness.cluster import Cluster, Options
+from harness.config import NFS_PORT
 from harness.counters import weft
+from harness.in_namespace import InNamespace
+from harness.run import wait_until
+from wire import Client, Status, const, layout_ops, ops
 
 pytestmark = pytest.mark.faults
 
 MIB = 1 << 20
 SIZE = 5 * MIB
+SMALL = 64 * 1024
 
 # Written back, and no fsync: the bytes are at the data servers, and there was no LAYOUTCOMMIT.
 WRITE = f"""#!/usr/bin/python3
@@ -108,3 +113,60 @@ def test_files_closed_long_ago_are_not_in_the_journal(mounted):
     assert written(cluster) == 0
     cluster.restart_mds()
     writer.run("cat /mnt/nfs/f?", 60)
+
+
+def left_in_doubt(run, network):
+    """A cluster whose metadata server was killed with the only writer of a file: its SMALL bytes
+    are at the data server, and nobody has told of them. It is in grace; and the file's handle."""
+    cluster = Cluster(run, network, Options(data_servers=1, lease_s=5, grace_s=30,
+                                            extra={"Inline": "0", "Kept_Layouts": "0"}))
+    if not cluster.counted:
+        pytest.skip("needs a Weft")
+    cluster.ds[0].process.wait_port(NFS_PORT)
+    writer = cluster.connect(owner=b"writer")
+    at_server = InNamespace(cluster.mds_node, lambda: Client(
+        (cluster.ds[0].node.address, NFS_PORT), minor=1, owner=b"writer",
+        flags=const.EXCHGID_USE_PNFS_DS)).result()
+    handle, opened = writer.open("/export", b"file", create=True)
+    layout = writer.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
+    [there] = layout_ops.unpack_files_layout(layout.layouts[0].body).handles
+    at_server.call(ops.putfh(there), ops.write(ops.ANONYMOUS, 0, b"x" * SMALL, const.UNSTABLE4),
+                   ops.commit())
+    assert size_told(writer, ops.putfh(handle)) < SMALL, "it has: the test proves nothing"
+    at_server.vanish()
+    writer.vanish()
+    cluster.mds.kill()
+    assert written(cluster) == 1
+    cluster.restart_mds()
+    return cluster, handle
+
+
+def size_told(client, *where):
+    """The first size that is told."""
+    def told():
+        reply = client.compound(*where, ops.getattr([const.ATTR_SIZE]))
+        return None if reply.status == Status.DELAY else reply.check()
+    return wait_until(told, 20, "a size", 0.1).last.attributes[const.ATTR_SIZE]
+
+
+def still_in_grace(cluster) -> bool:
+    """Afterwards writers of before are fenced, and all sizes are known."""
+    return weft(cluster, "status")["grace_left_ms"] > 0
+
+
+def test_who_looks_a_name_up_hears_no_size_that_is_in_doubt(run, network):
+    cluster, _ = left_in_doubt(run, network)
+    client = cluster.connect(owner=b"reader")
+    assert size_told(client, *client.at("/export/file")) == SMALL
+    assert still_in_grace(cluster), "the test proves nothing"
+    client.close()
+
+
+def test_a_size_in_doubt_that_was_listed_is_not_told_for_long(run, network):
+    cluster, handle = left_in_doubt(run, network)
+    client = cluster.connect(owner=b"reader")
+    listed = client.call(*client.at("/export"), ops.readdir(bits=[const.ATTR_SIZE]))
+    assert [entry.name for entry in listed.entries] == [b"file"]
+    wait_until(lambda: size_told(client, ops.putfh(handle)) == SMALL, 10, "the right size", 0.2)
+    assert still_in_grace(cluster), "the test proves nothing"
+    client.close()

@@ -296,6 +296,36 @@ TEST_CASE("a data server tells how its parity group is, whenever that changes") 
   CHECK(hears(GroupState::kWhole));
 }
 
+TEST_CASE("a data server whose group waits for targets says so, and serves when they are back") {
+  ServerRig rig;
+  std::vector<std::unique_ptr<TargetOf>> targets;
+  for (int i = 0; i < 3; ++i) {
+    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
+    rig.config.parity.push_back({.path = targets.back()->config.socket});
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  FakeMds mds(rig.key);
+  const auto server = test::start_registered(rig, mds);
+  const auto handle = rig.handle(FakeMds::kId);
+  const std::string bytes(700'000, 'w');
+  DsClient client(server->ports().at(0));
+  rpc::nfs4::WriteOk ok;
+  REQUIRE(client.write(handle, 0, bytes, &ok) == Status::NFS4_OK);
+  CHECK(client.commit(handle) == ok.verifier);
+  const auto says = [&mds](auto trouble) {
+    const auto said = [&] { return mds.last_heartbeat && trouble(mds.last_heartbeat->trouble); };
+    return mds.wait(said, std::chrono::seconds(30));  // StoreWatch::kPatience, and more
+  };
+  for (const std::size_t lost : {0, 1}) targets[lost]->target.reset();
+  CHECK(client.write(handle, 0, bytes) != Status::NFS4_OK);
+  CHECK(says([](const std::string& trouble) { return trouble.starts_with("its group"); }));
+  CHECK(client.read(handle, 0, 10).status == Status::NFS4ERR_ACCESS);
+  for (const std::size_t lost : {0, 1}) targets[lost]->start();
+  CHECK(says([](const std::string& trouble) { return trouble.empty(); }));
+  CHECK(client.read(handle, 0, 800'000).text == bytes);
+  CHECK(server->stop());
+}
+
 TEST_CASE("a member of a parity group that was rolled back is not read") {
   ServerRig rig;
   std::vector<std::unique_ptr<TargetOf>> targets;

@@ -221,6 +221,39 @@ TEST_CASE("a log of any size is opened, without being written anew") {
   CHECK(after.st_size == before.st_size);
 }
 
+void skip_under_sanitizers() {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  SKIP("reads eleven million fences, which takes a sanitizer long");
+#endif
+#endif
+}
+
+// The same fences again and again: the log is long, and what is in force is little.
+TEST_CASE("a log of more than 256 MiB is opened") {
+  skip_under_sanitizers();
+  const TempFolder folder;
+  const auto directory = open_directory(folder.path()).value();
+  std::vector<Fence> fences;
+  for (std::uint64_t i = 0; i < kFencesInFrame; ++i) fences.push_back({object_of(16 + i), 2});
+  const auto frame = encode_fences(fences, {});
+  constexpr std::uint64_t kMuch = std::uint64_t{256} << 20;
+  {
+    const OwnedFd log(::openat(directory.get(), "fences", O_WRONLY | O_CREAT, 0600));
+    const auto header = fence_log_header();
+    REQUIRE(write_fully(log.get(), header, 0));
+    for (std::uint64_t at = header.size(); at <= kMuch; at += frame.size()) {
+      REQUIRE(write_fully(log.get(), frame, at));
+    }
+  }
+  REQUIRE(std::filesystem::file_size(folder.path() + "/fences") > kMuch);
+  const auto table = FenceTable::open(directory.get());
+  REQUIRE(table);
+  CHECK((*table)->size() == kFencesInFrame);
+  CHECK_FALSE((*table)->admits({.object = object_of(16), .object_epoch = 1}));
+  CHECK((*table)->admits({.object = object_of(16), .object_epoch = 2}));
+}
+
 // A process before this one may have died between its write and its sync. Here the disk takes
 // nothing.
 TEST_CASE("a fence found in the log is not said to be kept before it is written again") {

@@ -327,6 +327,51 @@ TEST_CASE("remove, also of what is not there, and a new object under the same na
   CHECK(runner.text(kObject, 0, 100) == "new");
 }
 
+TEST_CASE("removals that take long hold up nobody who opens or syncs an object") {
+  const TempFolder folder;
+  auto options = options_in(folder);
+  options.worker_threads = 1;
+  {
+    const StoreRunner runner(options);
+  }
+  // What is removed in a folder that is being counted waits for that.
+  std::promise<void> counts;
+  std::promise<void> rest;
+  options.count_wait = {};
+  options.counting = [&counts, go_on = rest.get_future().share()](unsigned number) {
+    if (number != 0) return;
+    counts.set_value();
+    go_on.wait();
+  };
+  StoreRunner runner(options);
+  counts.get_future().wait();
+  int asked = 0;
+  int removed = 0;
+  layout::ObjectId fresh;  // of another folder
+  for (std::uint64_t id = 1; asked < 8; ++id) {
+    const layout::ObjectId object{.fileid = id, .generation = 1, .fsid = 1};
+    if (object_folder(object) % 64 != 0) {
+      fresh = object;
+      continue;
+    }
+    ++asked;
+    runner.store().remove(object,
+                          [&removed](const Result<>& result) { removed += result ? 1 : 0; });
+  }
+  // Behind them it would be written when they are let go of, and not before.
+  std::promise<void> written;
+  const auto let_go = std::async(std::launch::async, [&rest, end = written.get_future()] {
+    static_cast<void>(end.wait_for(std::chrono::seconds(10)));
+    rest.set_value();
+  });
+  CHECK(runner.write(fresh, 0, "new", Stability::kFileSync));
+  CHECK(removed == 0);
+  written.set_value();
+  let_go.wait();
+  runner.drain();
+  CHECK(removed == asked);
+}
+
 TEST_CASE("punch makes a hole and allocate reserves space") {
   const TempFolder folder;
   StoreRunner runner(options_in(folder));

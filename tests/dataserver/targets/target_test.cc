@@ -115,6 +115,20 @@ TEST_CASE("each data server of a target may have a connection for each of its th
   CHECK(max_connections(config) == 5);
 }
 
+TEST_CASE("a target has as many connections of data servers as it is told, and no more") {
+  const TargetRig rig;
+  TargetConfig config = rig.config();
+  config.max_connections = 2;
+  const auto target = Target::open(config).value();
+  LinkOptions options = quick_link();
+  options.prefer_shared_memory = GENERATE(true, false);
+  const auto address = options.prefer_shared_memory ? rig.local() : by_tcp(*target);
+  RemoteRunner runner(rig, address, options, 1, 'a', false, 64, 3);
+  REQUIRE(runner.eventually([&] { return runner.view().connected.load() == 2; }));
+  runner.run_for(300ms);  // the third thread tries again and again
+  CHECK(runner.view().connected.load() == 2);
+}
+
 TEST_CASE("on the same machine an address turns into shared memory by itself") {
   const TargetRig rig;
   const auto target = rig.start();

@@ -165,6 +165,62 @@ TEST_CASE("a data server that stays away is fenced when its lease has ended") {
   CHECK(f.cluster->registry().pending_fences(2, 10)->empty());
 }
 
+// While they are asked for, all threads that could record one are busy.
+TEST_CASE("fences that are asked for one by one are recorded and sent together") {
+  struct Busy : MissedCopies {
+    Result<> copy_missed(std::uint32_t /*from*/, const control::CopyMissed& /*told*/) override {
+      ++threads;
+      over.wait();
+      return {};
+    }
+    std::atomic<unsigned> threads = 0;
+    std::promise<void> end;
+    std::shared_future<void> over = end.get_future().share();
+  } busy;
+  constexpr std::size_t kFences = 100;
+  std::atomic<std::size_t> answered = 0;
+  ClusterFixture f;
+  f.run(1);
+  FakeServer& server = *f.servers[0];
+  {
+    const std::lock_guard lock(server.mutex);
+    server.hold_fences = true;
+  }
+  f.cluster->keep_missed_copies(busy);
+  const unsigned threads = Cluster::Config{}.workers;
+  const control::CopyMissed missed{kObject, 2, 5, {{0, 4096}}};
+  for (unsigned i = 0; i < threads; ++i) {
+    server.client().call(missed, 60s, [](const Result<>&) {});
+  }
+  for (int i = 0; i < 2000 && busy.threads < threads; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(busy.threads == threads);
+  const auto commits = f.store.commits();
+  const std::uint32_t one[] = {1};
+  for (std::uint64_t file = 1; file <= kFences; ++file) {
+    const control::Fence fence{control::Fence::What::kObject, {file, 1, 1}, 0, 9};
+    f.cluster->fence(one, {fence}, [&](const Result<>& told) {
+      if (told) ++answered;
+    });
+  }
+  busy.end.set_value();
+  std::size_t messages = 0;
+  const auto held = [&] {
+    const std::lock_guard lock(server.mutex);
+    messages = server.held_fences.size();
+    std::size_t fences = 0;
+    for (const auto& [request, done] : server.held_fences) fences += request.fences.size();
+    return fences;
+  };
+  for (int i = 0; i < 2000 && held() < kFences; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(held() == kFences);
+  CHECK(messages < 20);
+  server.let_fences_go();
+  for (int i = 0; i < 2000 && answered < kFences; ++i) std::this_thread::sleep_for(5ms);
+  CHECK(answered == kFences);
+  CHECK(f.store.commits() - commits < 20);
+  f.cluster->stop();
+}
+
 TEST_CASE("more fences than one message holds all come before the lease") {
   ClusterFixture f;
   f.run(1);

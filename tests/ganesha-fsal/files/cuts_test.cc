@@ -402,6 +402,23 @@ TEST_CASE_METHOD(CutsTest, "a LAYOUTCOMMIT does not wait for a data server that 
   CHECK(attributes(f).size == 3000);
 }
 
+TEST_CASE_METHOD(CutsTest, "an OPEN that reclaims does not wait for a data server that hangs") {
+  write_under_layout(7000);
+  {
+    const std::lock_guard lock(holder->mutex);
+    holder->hold_stats = true;
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
+    server->data().relearn_size(f);
+    CHECK(std::chrono::steady_clock::now() - begun < 2s);
+  }
+  CHECK(attributes(f).size == 5000);
+  holder->answer_stats();
+  CHECK(await_that([&] { return server->data().size_known(f).has_value(); }));
+  CHECK(attributes(f).size == 7000);
+}
+
 TEST_CASE_METHOD(CutsTest, "an OPEN that truncates does not wait for a data server that hangs") {
   const std::vector<std::uint32_t> groups{7};
   const Credentials who{.uid = attributes(f).uid, .gid = 1, .groups = groups};

@@ -124,8 +124,27 @@ TEST_CASE_METHOD(Fixture, "while one client is fenced, others get their handles"
   fenced.get();
 }
 
-// What it brings to the others meanwhile they would refuse, and be marked for it.
-TEST_CASE_METHOD(Fixture, "who leads is fenced before the other copies are") {
+// A client that dies with many layouts is fenced for each of their files.
+TEST_CASE_METHOD(Fixture, "fences of a client cost one epoch until it gets a handle again") {
+  const auto made = names->create(kSuperuser, kRootFileId, "g", {.mode = 0644});
+  REQUIRE(made);
+  const FileId g = made->attributes.id;
+  REQUIRE(names->ensure_layout(g, NamespaceTest::striped({1})));
+  const auto fence_both = [&] {
+    for (const FileId id : {file, g}) fencer->fence(id, 7, [](Result<>) {});
+  };
+  CHECK(fencer->epoch_for(7) == 1);
+  fence_both();
+  CHECK(names->client_epoch(7) == 2);
+  fence_both();
+  CHECK(names->client_epoch(7) == 2);
+  CHECK(fencer->epoch_for(7) == 2);
+  fence_both();
+  CHECK(names->client_epoch(7) == 3);
+}
+
+// What one brings to the other meanwhile that one takes: none is told before another.
+TEST_CASE_METHOD(Fixture, "a client is fenced when all copies have answered, in whatever order") {
   const FileId copies = file_with_copies();
   REQUIRE(fencer->epoch_for(7));
   FakeServer& slow = *servers[1];

@@ -1,6 +1,7 @@
 #include "ganesha-fsal/files/layout_service.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <ctime>
 #include <map>
 #include <string>
 
@@ -81,6 +82,27 @@ TEST_CASE("a client with many layouts fills no log") {
     CHECK(count <= LogLimit::kAtOnce + 10);  // a few a second
   }
   CHECK(f.service.counters().revoked == kFiles);
+}
+
+TEST_CASE("files whose client is being fenced cost nobody else anything") {
+  const rpc::test::LogLines log;  // a hundred of them
+  Fixture f;
+  constexpr FileId kFiles = 30'000;
+  constexpr FileId kRounds = 10'000;
+  const std::clock_t begun = std::clock();  // of the processor, which others use as well
+  for (FileId file = 1; file <= kFiles; ++file) {
+    REQUIRE(f.service.grant(file, 1, Access::kReadWrite));
+  }
+  for (FileId file = 1; file <= kFiles; ++file) f.service.revoke(file, 1, "lease expired");
+  for (FileId file = kFiles + 1; file <= kFiles + kRounds; ++file) {
+    f.service.tick();
+    REQUIRE_FALSE(f.service.blocked(file));
+    REQUIRE(f.service.grant(file, 2, Access::kRead));
+  }
+  const auto took_s = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  CHECK(f.fencer.calls.size() == kFiles);  // each once
+  CHECK(f.service.counters().out == kRounds);
+  CHECK(took_s < 5);  // looking at all of them each time takes longer
 }
 
 TEST_CASE("a client that returns in time is not fenced") {

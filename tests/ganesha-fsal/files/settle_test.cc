@@ -211,6 +211,35 @@ TEST_CASE_METHOD(Fixture, "files are settled side by side, and none waits for al
   check_clean();
 }
 
+TEST_CASE_METHOD(Fixture, "all sizes in doubt are asked for before an answer is waited for") {
+  std::vector<FileId> files;
+  for (const char* name : {"first", "second", "third"}) {
+    files.push_back(file(kRootFileId, name));
+    REQUIRE(grant(files.back(), 5, layout::Access::kReadWrite));
+    for (auto& one : servers) one->hold(files.back(), 1000);
+  }
+  {
+    const std::lock_guard lock(servers[0]->mutex);
+    servers[0]->hold_stats = true;
+  }
+  for (const FileId one : files) {
+    server->data().layout_ended(one, 5, layout::Access::kReadWrite, true);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  server->data().catch_up();
+  CHECK(std::chrono::steady_clock::now() - begun < 3s);
+  for (int i = 0; i < 2000 && servers[0]->stats_held() < files.size(); ++i) {
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK(servers[0]->stats_held() == files.size());
+  servers[0]->answer_stats();
+  const auto learned = [&](FileId one) { return attributes(one).size == 1000; };
+  CHECK(await_that([&] {
+    server->data().catch_up();
+    return std::ranges::all_of(files, learned);
+  }));
+}
+
 TEST_CASE_METHOD(Fixture, "layouts granted since the restart are not fenced with those of before") {
   REQUIRE(grant(f, 5, layout::Access::kReadWrite));
   restart();

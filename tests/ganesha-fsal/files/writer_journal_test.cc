@@ -246,4 +246,18 @@ TEST_CASE_METHOD(Fixture, "records are bounded, and a sweep ends all that nobody
   CHECK(few.begin(h, striped({1})));
 }
 
+TEST_CASE_METHOD(Fixture, "one sweep ends thousands of records that nobody needs") {
+  FileTable of{system_clock()};
+  WriterJournal many({.files = of, .names = *names, .linger = seconds(0)});
+  constexpr std::size_t kFiles = 5000;
+  for (std::size_t i = 0; i < kFiles; ++i) {
+    REQUIRE(many.begin(file(kRootFileId, "one of many " + std::to_string(i)), striped({1})));
+  }
+  CHECK(many.size() == kFiles);
+  many.sweep();
+  CHECK(many.size() == 0);
+  CHECK(of.size() == 0);
+  CHECK(recorded() == 0);
+}
+
 }  // namespace weft::mds

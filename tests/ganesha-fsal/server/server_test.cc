@@ -395,6 +395,12 @@ TEST_CASE_METHOD(Assembled, "server: status") {
   CHECK(status->memory.resident > 1 << 20);
 }
 
+TEST_CASE_METHOD(Assembled, "server: layouts are counted, however many are out") {
+  constexpr FileId kMany = 100'001;
+  for (FileId id = 1; id <= kMany; ++id) REQUIRE(server->layouts().grant(id, 5, Access::kRead));
+  CHECK(make_admin_table(*server).ask(admin::GetStatus{}).value().status.layouts_out == kMany);
+}
+
 TEST_CASE_METHOD(Assembled, "server: what a path lacks is said with what there is") {
   const admin::Table reports = make_admin_table(*server);
   const auto none = reports.ask(admin::GetFile{"/"});
