@@ -96,6 +96,7 @@ Result<File> Mount::open(const std::string& name, bool create, bool writing) {
   file.handle = handle->handle;
   file.open = opened->stateid;
   file.size = attributes->attributes.size.value_or(0);
+  file.writing = writing;
   if (settings_.pnfs) {
     if (auto granted = get_layout(file, writing); !granted) return pass(granted);
   }
@@ -344,18 +345,34 @@ Result<> Mount::close(File& file) {
   const auto ops = [&] {
     std::vector<nfs4::OpArgs> list;
     list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
-    if (!file.parts.empty()) {
-      nfs4::LayoutReturnArgs args;
-      args.type = layout_type();
-      args.body = file.copies ? no_flex_reports() : std::vector<std::byte>{};
-      args.stateid = file.layout;
-      list.push_back({Op::OP_LAYOUTRETURN, args});
-    }
+    if (!file.parts.empty()) list.push_back(layout_return(file));
     list.push_back({Op::OP_CLOSE, nfs4::CloseArgs{0, file.open}});
     return list;
   };
   if (auto done = Engine::call(*mds_, ops); !done) return pass(done);
   return {};
+}
+
+nfs4::OpArgs Mount::layout_return(const File& file) const {
+  nfs4::LayoutReturnArgs args;
+  args.type = layout_type();
+  args.body = file.copies ? no_flex_reports() : std::vector<std::byte>{};
+  args.stateid = file.layout;
+  return {Op::OP_LAYOUTRETURN, args};
+}
+
+Result<> Mount::renew_layout(File& file) {
+  const auto ops = [&] {
+    std::vector<nfs4::OpArgs> list;
+    list.push_back({Op::OP_PUTFH, nfs4::PutFhArgs{file.handle}});
+    list.push_back(layout_return(file));
+    return list;
+  };
+  // One that was taken away cannot be given back.
+  static_cast<void>(Engine::call(*mds_, ops));
+  file.striping.reset();
+  file.parts.clear();
+  return get_layout(file, file.writing);
 }
 
 Result<> Mount::remove(const std::string& name) {

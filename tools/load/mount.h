@@ -5,7 +5,9 @@
 // the whole file at open, GETDEVICEINFO once per device, a session with each data server, reads and
 // writes cut at stripe boundaries, LAYOUTCOMMIT and LAYOUTRETURN at close. Of the flexible files
 // layout (RFC 8435): writes go to every mirror (client_copies.h), reads to the one with the
-// greatest efficiency; errors are not reported by LAYOUTERROR, they end the run.
+// greatest efficiency; errors are not reported by LAYOUTERROR, they end the run. So does any error
+// of the files layout but a handle that is refused: that is tried again by another layout
+// (workload.h).
 //
 // Threading: everything but Mount::read, write and commit blocks the main thread; those three are
 // called, and complete, on the engine's I/O thread.
@@ -52,6 +54,7 @@ struct File {
   std::vector<Part> parts;
   std::shared_ptr<ClientCopies> copies;  // flexfiles: writes go there; parts are the mirrors
   rpc::nfs4::Stateid layout;
+  bool writing = true;            // what the layout is for
   std::uint64_t written_end = 0;  // one past the last byte written since the last LAYOUTCOMMIT
 };
 
@@ -70,6 +73,9 @@ class Mount {
   // that grants none is an error, never a silent fall-back. `writing`: what the layout is for.
   [[nodiscard]] Result<File> open(const std::string& name, bool create, bool writing = true);
   [[nodiscard]] Result<> close(File& file);
+  // Gives the file's layout back and gets another one, as clients do when a data server refuses a
+  // handle. Precondition: nothing of the file is under way.
+  [[nodiscard]] Result<> renew_layout(File& file);
   [[nodiscard]] Result<> remove(const std::string& name);
 
   // Precondition: [offset, offset + size) lies within one stripe unit. A short read is an error.
@@ -102,6 +108,7 @@ class Mount {
   [[nodiscard]] Result<rpc::SessionClient*> data_server(
       std::span<const layout::DeviceAddress> addresses);
   [[nodiscard]] Result<> layout_commit(File& file);
+  [[nodiscard]] rpc::nfs4::OpArgs layout_return(const File& file) const;
   // Where the byte at `offset` is read and written.
   [[nodiscard]] File::Part part_for(const File& file, std::uint64_t offset);
 

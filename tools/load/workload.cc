@@ -15,6 +15,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr unsigned kPrepareDepth = 8;
 constexpr std::uint32_t kPrepareBlock = 1 << 20;
+constexpr int kMostLayouts = 100;  // of a file, one after the other
 
 // One run: shared by its operations in flight, all on the I/O thread.
 class Runner : public std::enable_shared_from_this<Runner> {
@@ -35,6 +36,14 @@ class Runner : public std::enable_shared_from_this<Runner> {
     return future;
   }
 
+  // After start() or this has ended with kFenced: the file has another layout.
+  std::future<Result<Outcome>> go_on() {
+    finished_ = {};
+    auto future = finished_.get_future();
+    boost::asio::post(engine_.context(), [self = shared_from_this()] { self->begin_again(); });
+    return future;
+  }
+
  private:
   void begin() {
     started_ = SteadyClock::now();
@@ -49,6 +58,14 @@ class Runner : public std::enable_shared_from_this<Runner> {
       return arrive();
     }
     for (unsigned i = 0; i < work_.depth; ++i) next(SteadyClock::now());
+    if (outstanding_ == 0) finish({});
+  }
+
+  void begin_again() {
+    finished_once_ = false;
+    for (const auto& [began, offset] : std::exchange(refused_, {})) transfer(began, offset);
+    if (work_.rate > 0) return arrive();
+    while (!over() && outstanding_ < work_.depth) next(SteadyClock::now());
     if (outstanding_ == 0) finish({});
   }
 
@@ -69,7 +86,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
   }
 
   void start_waiting() {
-    while (!failed_ && !came_.empty() && outstanding_ < work_.depth) {
+    while (!failed_ && refused_.empty() && !came_.empty() && outstanding_ < work_.depth) {
       const auto came = came_.front();
       came_.pop_front();
       start(came);
@@ -77,7 +94,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
   }
 
   void end_if_quiet() {
-    if (outstanding_ == 0 && over() && (failed_ || came_.empty())) finish({});
+    if (outstanding_ != 0) return;
+    if (!refused_.empty() || (over() && (failed_ || came_.empty()))) finish({});
   }
 
   bool over() const {
@@ -91,24 +109,26 @@ class Runner : public std::enable_shared_from_this<Runner> {
   }
 
   void next(SteadyClock::time_point began) {
-    if (!over()) start(began);
+    if (!over() && refused_.empty()) start(began);
   }
 
-  void start(SteadyClock::time_point began) {
-    const std::uint64_t offset = next_offset();
+  void start(SteadyClock::time_point began) { transfer(began, next_offset()); }
+
+  void transfer(SteadyClock::time_point began, std::uint64_t offset) {
     ++outstanding_;
     if (work_.kind == Kind::kRead) {
       mount_.read(file_, offset, work_.block,
                   [self = shared_from_this(), began, offset](Result<Payload> data) {
-                    self->done(began, data ? self->check(*data, offset) : pass(data));
+                    self->done(began, offset, data ? self->check(*data, offset) : pass(data));
                   });
       return;
     }
     auto data = contents(offset);
-    if (!data) return done(began, pass(data));
-    mount_.write(
-        file_, offset, std::move(*data), work_.stable,
-        [self = shared_from_this(), began](Result<> result) { self->done(began, result); });
+    if (!data) return done(began, offset, pass(data));
+    mount_.write(file_, offset, std::move(*data), work_.stable,
+                 [self = shared_from_this(), began, offset](Result<> result) {
+                   self->done(began, offset, result);
+                 });
   }
 
   Result<Buffer> contents(std::uint64_t offset) {
@@ -128,8 +148,13 @@ class Runner : public std::enable_shared_from_this<Runner> {
     return {};
   }
 
-  void done(SteadyClock::time_point began, Result<> result) {
+  void done(SteadyClock::time_point began, std::uint64_t offset, Result<> result) {
     --outstanding_;
+    if (!result && result.error() == Errc::kAccess && file_.striping && !failed_) {
+      refused_.emplace_back(began, offset);  // by a fence, as when a copy is left out
+      if (outstanding_ == 0) finish({});
+      return;
+    }
     if (result) {
       ++outcome_.operations;
       outcome_.bytes += work_.block;
@@ -151,6 +176,7 @@ class Runner : public std::enable_shared_from_this<Runner> {
     if (std::exchange(finished_once_, true)) return;
     timer_.cancel();
     if (!early) return finished_.set_value(pass(early));
+    if (!failed_ && !refused_.empty()) return finished_.set_value(fail(Errc::kFenced));
     if (failed_) return finished_.set_value(std::unexpected(*failed_));
     outcome_.seconds = std::chrono::duration<double>(SteadyClock::now() - started_).count();
     finished_.set_value(outcome_);
@@ -165,6 +191,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
   boost::asio::steady_timer timer_;
   SteadyClock::time_point next_arrival_;
   std::deque<SteadyClock::time_point> came_;  // and not begun yet
+  // What is to be transferred by another layout: when it began, and where. Nothing else begins.
+  std::vector<std::pair<SteadyClock::time_point, std::uint64_t>> refused_;
   bool finished_once_ = false;
   const std::uint64_t blocks_;
   std::uint64_t next_block_ = 0;
@@ -190,7 +218,14 @@ Result<Outcome> run(Engine& engine, Mount& mount, File& file, const Workload& wo
       file.striping->count() > 1) {
     return fail(Errc::kInvalid, "blocks must not cross stripe units");
   }
-  return std::make_shared<Runner>(engine, mount, file, workload)->start().get();
+  const auto runner = std::make_shared<Runner>(engine, mount, file, workload);
+  auto outcome = runner->start().get();
+  for (int layouts = 0; !outcome && outcome.error() == Errc::kFenced; ++layouts) {
+    if (layouts == kMostLayouts) return fail(Errc::kAccess, file.name + ": fenced again and again");
+    if (auto renewed = mount.renew_layout(file); !renewed) return pass(renewed);
+    outcome = runner->go_on().get();
+  }
+  return outcome;
 }
 
 Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size, std::uint64_t seed) {

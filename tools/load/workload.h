@@ -43,7 +43,8 @@ struct Outcome {
 [[nodiscard]] Result<> prepare(Engine& engine, Mount& mount, File& file, std::uint64_t size,
                                std::uint64_t seed);
 // The first failed operation ends the run and is the error; kCorrupt names the offset where a
-// verified read differed.
+// verified read differed. An operation that is refused as by a fence (NFS4ERR_ACCESS, files layout)
+// is none: when all under way have ended the file gets another layout, and it is done once more.
 [[nodiscard]] Result<Outcome> run(Engine& engine, Mount& mount, File& file,
                                   const Workload& workload);
 
