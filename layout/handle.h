@@ -15,9 +15,7 @@
 // asks for more duplication.
 //
 // Fencing: a data server keeps, durably, the least object epoch and the least client epoch it
-// still honours; a handle below either is answered NFS4ERR_ACCESS. What a data server brings to a
-// partner is refused by the object's epoch alone: the one that brings it looks at the client's, and
-// does not say that the client is fenced before what it took from it is at the partners.
+// still honours; a handle below either is answered NFS4ERR_ACCESS.
 //
 // Threading: plain values and pure functions. The MAC compare takes the same time for any input.
 #pragma once
@@ -87,8 +85,9 @@ using HandleKey = std::array<std::byte, 16>;
 // there are no partners.
 [[nodiscard]] Result<> validate(const Handle& handle);
 
-// What `handle`'s data server writes with at `partner`: the same object, client and epochs.
-// Precondition: `handle` asks for duplication and names the partner.
+// What `handle`'s data server writes with at `partner`: the same object, client and epochs, so that
+// every fence that refuses the client's handle refuses this one. Precondition: `handle` asks for
+// duplication and names the partner.
 [[nodiscard]] Handle mirror_handle(const Handle& handle, std::uint32_t partner);
 
 // Precondition: validate(handle).

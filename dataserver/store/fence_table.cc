@@ -120,8 +120,6 @@ std::uint32_t FenceTable::least(const Shards<Key>& shards, const Key& key) {
 
 bool FenceTable::admits(const layout::Handle& handle) const {
   if (handle.object_epoch < least(objects_, handle.object)) return false;
-  // What a partner brings it answers for: its own answer to the fence comes when that is there.
-  if (handle.access == layout::Access::kMirror) return true;
   return handle.client_epoch >= least(clients_, handle.client_id);
 }
 

@@ -1,5 +1,7 @@
 #include "ganesha-fsal/files/ds_fencer.h"
 
+#include <algorithm>
+
 namespace weft::mds {
 
 void DsFencer::await_counted(ClientId client) {
@@ -42,6 +44,19 @@ Result<std::uint32_t> DsFencer::epoch_against(ClientId client) {
   return *next;
 }
 
+DsFencer::Order DsFencer::in_order(FileId file, const layout::LayoutMap& map) const {
+  Order order{.leaders = {}, .others = servers_of(map)};
+  const FileTable::Looking record(files_, file);
+  const std::vector<std::uint8_t>& leads = record->mirrors.leads;
+  for (std::size_t stripe = 0; stripe < leads.size(); ++stripe) {
+    if (leads[stripe] >= map.copies.size()) continue;
+    const std::vector<std::uint32_t>& ds_ids = map.copies[leads[stripe]].ds_ids;
+    if (stripe >= ds_ids.size() || std::erase(order.others, ds_ids[stripe]) == 0) continue;
+    order.leaders.push_back(ds_ids[stripe]);
+  }
+  return order;
+}
+
 void DsFencer::fence(FileId file, ClientId client, std::function<void(Result<>)> done) {
   const auto map = names_.layout(file);
   if (!map) return done(fail(map.error().code, map.error().text));
@@ -52,7 +67,19 @@ void DsFencer::fence(FileId file, ClientId client, std::function<void(Result<>)>
   fence.what = control::Fence::What::kClient;
   fence.client_id = client;
   fence.epoch = *epoch;
-  cluster_.fence(servers_of(**map), {fence}, std::move(done));
+  Order order = in_order(file, **map);
+  if (order.leaders.empty()) return cluster_.fence(order.others, {fence}, std::move(done));
+  cluster_.fence(order.leaders, {fence},
+                 [&cluster = cluster_, fence, others = std::move(order.others),
+                  done = std::move(done)](Result<> leaders) mutable {
+                   const bool over = !leaders && leaders.error() == Errc::kClosed;
+                   if (over || others.empty()) return done(std::move(leaders));
+                   cluster.fence(others, {fence},
+                                 [leaders = std::move(leaders),
+                                  done = std::move(done)](Result<> told) mutable {
+                                   done(leaders ? std::move(told) : std::move(leaders));
+                                 });
+                 });
 }
 
 }  // namespace weft::mds

@@ -6,9 +6,10 @@
 // data servers that do not answer now get the fence before they serve again (Cluster::fence), but
 // the call fails then, so that who waits for it goes on waiting.
 //
-// Of a file with copies all are told at once. One that leads answers when what it was bringing to
-// the others is there; they take that from it whatever the client's epoch is (layout/handle.h), and
-// what it brings of other files, whose leaders are not among this file's, too.
+// Of a file with copies the leaders are told first, and the others when those have answered or
+// failed to. A leader answers when what it was bringing to the others is there. A copy that was
+// told before would refuse that, and be marked as having missed it. This happens yet to copies of
+// other files, which the client writes through leaders that are not among this file's.
 //
 // Threading: any thread. fence() blocks for a sync of the metadata store, never for a data server.
 // While it does, calls for the same client wait for it, and no others.
@@ -16,8 +17,10 @@
 
 #include <map>
 #include <set>
+#include <vector>
 
 #include "ganesha-fsal/cluster/cluster.h"
+#include "ganesha-fsal/files/file_table.h"
 #include "ganesha-fsal/files/layout_service.h"
 #include "ganesha-fsal/meta/ops/namespace.h"
 #include "rpc/base/mutex.h"
@@ -26,7 +29,8 @@ namespace weft::mds {
 
 class DsFencer final : public Fencer {
  public:
-  DsFencer(Namespace& names, Cluster& cluster) : names_(names), cluster_(cluster) {}
+  DsFencer(Namespace& names, Cluster& cluster, const FileTable& files)
+      : names_(names), cluster_(cluster), files_(files) {}
 
   void fence(FileId file, ClientId client, std::function<void(Result<>)> done) override;
 
@@ -50,8 +54,16 @@ class DsFencer final : public Fencer {
     bool used = false;  // handles may have been sealed with it
   };
 
+  // Who leads, as far as that is known, and all others.
+  struct Order {
+    std::vector<std::uint32_t> leaders;
+    std::vector<std::uint32_t> others;
+  };
+  [[nodiscard]] Order in_order(FileId file, const layout::LayoutMap& map) const;
+
   Namespace& names_;
   Cluster& cluster_;
+  const FileTable& files_;
   Mutex mutex_;
   CondVar counted_;
   // What is not here is in the namespace. At most kMostKnown.

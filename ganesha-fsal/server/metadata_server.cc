@@ -222,7 +222,7 @@ void MetadataServer::make_removals() {
 
 void MetadataServer::make_layouts() {
   placement_ = std::make_unique<layout::Placement>(names_->superblock().boot_epoch);
-  fencer_ = std::make_unique<DsFencer>(*names_, *cluster_);
+  fencer_ = std::make_unique<DsFencer>(*names_, *cluster_, files_);
   LayoutLimits limits;
   const bool told = options_.recall_timeout.count() != 0;
   limits.recall_timeout = told ? options_.recall_timeout : environment_.lease;

@@ -270,20 +270,6 @@ TEST_CASE("a fence at the partner stops what is brought there") {
   CHECK(rig.authority.asked.size() == 1);  // the copies differ, and that is known
 }
 
-// It is of another file, say, whose leader has not to be told.
-TEST_CASE("a fence of the client at the partner does not stop what is brought there") {
-  MirrorRig rig;
-  REQUIRE(rig.write(rig.handle(), 0, "old").status == Status::NFS4_OK);
-  const auto client = rig.handle().client_id;
-  REQUIRE(rig.servers.at(kSecond).fences->raise(std::vector<Fence>{{client, 2}}));
-  CHECK(rig.write(rig.handle(), 0, "new").status == Status::NFS4_OK);
-  CHECK(rig.bytes(kSecond) == "new");
-  CHECK(rig.authority.asked.empty());
-  REQUIRE(rig.servers.at(kFirst).fences->raise(std::vector<Fence>{{client, 2}}));
-  CHECK(rig.write(rig.handle(), 0, "late").status == Status::NFS4ERR_ACCESS);
-  CHECK(rig.bytes(kSecond) == "new");
-}
-
 TEST_CASE("COMMIT without the partner records what it may lose, under the same verifier") {
   MirrorRig rig;
   const auto written = rig.write(rig.handle(), kRegion, "uncommitted");
