@@ -2,8 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-
 #include "rpc/session/compound_run.h"
 
 namespace weft::rpc {
@@ -73,38 +71,16 @@ void ServerConnection::on_closed(const Error& why) {
   core_->check_drained();
 }
 
-// on_closed() takes this out of the core's set, under its mutex, before it lets go of channel_.
 void ServerConnection::begin_drain() {
+  // The caller holds the core's mutex and found this in its set: on_closed() takes it out, under
+// on_closed() takes this out of the core's set, under its mutex, before it lets go of channel_.
+  // that mutex, before it lets go of channel_.
   channel_->post([self = shared_from_this()] {
-    self->drain_for({Errc::kClosed, "the server is going down"});
+    if (self->channel_ == nullptr) return;
+    self->draining_ = true;
+    self->channel_->pause();
+    self->close_if_drained();
   });
-}
-
-// Not at once: a server whose session ends with its key makes another, over the same connection,
-// and must be told so in answer to what it sends meanwhile.
-void ServerConnection::look_at_standing() {
-  channel_->post([self = shared_from_this()] {
-    const auto stands = [](const auto& session) {
-      return session->client().info.server && !session->dead();
-    };
-    std::optional<TimePoint>& since = self->no_server_since_;
-    if (!self->of_server_ || std::ranges::any_of(self->sessions_, stands)) {
-      since.reset();
-      return;
-    }
-    const TimePoint now = self->core_->clock.now();
-    if (!since) since = now;
-    if (now - *since < kStandingFor) return;
-    self->drain_for({Errc::kClosed, "the server's session has ended"});
-  });
-}
-
-void ServerConnection::drain_for(Error why) {
-  if (channel_ == nullptr || draining_) return;
-  draining_ = true;
-  ends_for_ = std::move(why);
-  channel_->pause();
-  close_if_drained();
 }
 
 void ServerConnection::abandon() {
@@ -139,7 +115,6 @@ bool ServerConnection::join(const ServerSession& session) {
   const Standing shown = client.info.server ? Standing::kServer
                          : has_right        ? Standing::kClient
                                             : Standing::kGuest;
-  of_server_ = of_server_ || client.info.server;
   if (channel_->promote(shown)) return true;
   channel_->close({Errc::kBusy, "too many connections"});
   return false;
@@ -175,7 +150,7 @@ void ServerConnection::refuse(const Refusal& refusal) {
 
 void ServerConnection::close_if_drained() {
   if (!draining_ || running_ != 0 || channel_ == nullptr) return;
-  channel_->close(ends_for_, /*drain=*/true);
+  channel_->close(Error{Errc::kClosed, "the server is going down"}, /*drain=*/true);
 }
 
 }  // namespace weft::rpc

@@ -1,15 +1,13 @@
 // One connection of a SessionServer: reads RPC calls, starts a CompoundRun for each COMPOUND, and
 // holds reading back while too many run. Internal to rpc/session.
 //
-// Threading: the channel's I/O thread, but for begin_drain() and look_at_standing(), which any
-// thread may call.
+// Threading: the channel's I/O thread, but for begin_drain(), which any thread may call.
 //
 // Ownership: the channel owns its user (this) until it closes; runs hold a reference too, so the
 // connection outlives the requests that came over it.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "rpc/base/in_order_made.h"
@@ -33,9 +31,6 @@ class ServerConnection final : public ChannelUser,
   // Takes no more requests; closes when the running ones are answered. The caller holds the core's
   // mutex and found this in its set.
   void begin_drain();
-  // The same, if it stands as a server's and has had no session of one for kStandingFor: it would
-  // keep a server's share of memory and of connections until it closes.
-  void look_at_standing();
 
   // Lets go of the channel. Only when its I/O thread has ended.
   void abandon();
@@ -60,12 +55,10 @@ class ServerConnection final : public ChannelUser,
   void refuse(const Refusal& refusal);
   // Whether the connection may go on as one of the session's.
   [[nodiscard]] bool join(const ServerSession& session);
-  void drain_for(Error why);
   void close_if_drained();
 
   // A client uses one session; a few are enough for those that share a connection.
   static constexpr std::size_t kCachedSessions = 4;
-  static constexpr std::chrono::seconds kStandingFor{60};
 
   const std::shared_ptr<ServerCore> core_;
   std::shared_ptr<Channel> channel_;  // null once closed
@@ -74,11 +67,8 @@ class ServerConnection final : public ChannelUser,
   std::vector<std::shared_ptr<ServerSession>> sessions_;
   std::size_t replace_next_ = 0;
   std::size_t running_ = 0;
-  Error ends_for_;                            // while draining
-  std::optional<TimePoint> no_server_since_;  // seen by look_at_standing()
   bool paused_ = false;
   bool draining_ = false;
-  bool of_server_ = false;  // a server has shown itself over it
 };
 
 }  // namespace weft::rpc

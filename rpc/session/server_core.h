@@ -22,11 +22,10 @@ namespace weft::rpc {
 class ServerConnection;
 
 struct ServerCore {
-  ServerCore(SessionServerOptions server_options, OpHandler& op_handler, Clock& clock_of_server,
+  ServerCore(SessionServerOptions server_options, OpHandler& op_handler, Clock& clock,
              Random& random)
       : options(std::move(server_options)),
         handler(op_handler),
-        clock(clock_of_server),
         table(options, clock, random),
         clients_log(clock),
         sessions_log(clock),
@@ -34,7 +33,6 @@ struct ServerCore {
 
   const SessionServerOptions options;
   OpHandler& handler;
-  Clock& clock;
   ClientTable table;
   LogLimit clients_log;   // of EXCHANGE_ID
   LogLimit sessions_log;  // of CREATE_SESSION

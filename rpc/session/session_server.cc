@@ -55,11 +55,7 @@ Glance SessionServer::look_at(std::span<const std::byte> head, Standing of) cons
   return handle && !impl_->handler.genuine(*handle) ? Glance::kSkip : take;
 }
 
-void SessionServer::expire() {
-  impl_->table.expire();
-  const MutexLock lock(impl_->mutex);
-  for (const auto& connection : impl_->connections) connection->look_at_standing();
-}
+void SessionServer::expire() { impl_->table.expire(); }
 
 void SessionServer::keys_changed(std::span<const std::uint64_t> accepted) {
   const std::size_t dropped = impl_->table.keys_changed(accepted);

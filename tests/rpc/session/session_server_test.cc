@@ -667,34 +667,3 @@ TEST_CASE("what a client sent before it restarted is not carried out once its ne
   CHECK(answer->status == Status::NFS4ERR_BADSESSION);
   CHECK(wire.memory.executed(Op::OP_WRITE) == 0);
 }
-
-TEST_CASE("a connection that stood as a server's ends when its session has, after a while") {
-  constexpr std::uint64_t kKey = 7;
-  std::uint64_t shows = kKey;
-  auto options = Wire::defaults();
-  options.server_key = [&shows](const nfs4::ExchangeIdArgs&) { return shows; };
-  Wire wire(1, std::move(options));
-  wire.establish("server");
-  wire.ask(Wire::list(wire.sequence(0, 1)));
-  const auto channel = wire.channel;
-  const auto of_server = wire.inbox;
-  shows = 0;
-  wire.connect();
-  wire.establish("client");
-  wire.ask(Wire::list(wire.sequence(0, 1)));
-  const auto look = [&] {
-    wire.server.expire();
-    REQUIRE(wire.network.run());
-    return of_server->closed.has_value();
-  };
-  CHECK_FALSE(look());
-  CHECK_FALSE(look());
-  wire.server.keys_changed(std::array{kKey + 1});
-  CHECK_FALSE(look());
-  wire.clock.advance(std::chrono::seconds(59));  // in which it makes another session, if it is one
-  CHECK_FALSE(look());
-  wire.clock.advance(std::chrono::seconds(1));
-  CHECK(look());
-  CHECK_FALSE(wire.inbox->closed);
-  CHECK(wire.ask(Wire::list(wire.sequence(0, 2))).status == Status::NFS4_OK);
-}
