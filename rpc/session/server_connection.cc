@@ -73,7 +73,7 @@ void ServerConnection::on_closed(const Error& why) {
 
 void ServerConnection::begin_drain() {
   // The caller holds the core's mutex and found this in its set: on_closed() takes it out, under
-// on_closed() takes this out of the core's set, under its mutex, before it lets go of channel_.
+  // on_closed() takes this out of the core's set, under its mutex, before it lets go of channel_.
   // that mutex, before it lets go of channel_.
   channel_->post([self = shared_from_this()] {
     if (self->channel_ == nullptr) return;
