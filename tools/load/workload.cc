@@ -36,7 +36,8 @@ class Runner : public std::enable_shared_from_this<Runner> {
     return future;
   }
 
-  // After start() or this has ended with kFenced: the file has another layout.
+  // Precondition: start() or this has ended with kFenced, and the file has got another layout
+  // since.
   std::future<Result<Outcome>> go_on() {
     finished_ = {};
     auto future = finished_.get_future();
@@ -175,11 +176,13 @@ class Runner : public std::enable_shared_from_this<Runner> {
   void finish(Result<> early) {
     if (std::exchange(finished_once_, true)) return;
     timer_.cancel();
-    if (!early) return finished_.set_value(pass(early));
-    if (!failed_ && !refused_.empty()) return finished_.set_value(fail(Errc::kFenced));
-    if (failed_) return finished_.set_value(std::unexpected(*failed_));
+    // Who waits for it may call go_on(), which makes another, before this returns.
+    std::promise<Result<Outcome>> finished = std::move(finished_);
+    if (!early) return finished.set_value(pass(early));
+    if (failed_) return finished.set_value(std::unexpected(*failed_));
+    if (!refused_.empty()) return finished.set_value(fail(Errc::kFenced));
     outcome_.seconds = std::chrono::duration<double>(SteadyClock::now() - started_).count();
-    finished_.set_value(outcome_);
+    finished.set_value(outcome_);
   }
 
   Engine& engine_;
