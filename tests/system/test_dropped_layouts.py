@@ -3,9 +3,8 @@ when a data server refuses it, and then closes."""
 
 from harness.cluster import Cluster, Options
 from harness.config import NFS_PORT
-from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, Status, const, layout_ops, ops
+from wire import Status, const, layout_ops, ops
 
 SIZE = 64 * 1024
 
@@ -15,9 +14,7 @@ def test_what_it_has_committed_is_the_files_after_its_close(run, network):
                                             extra={"Inline": "0", "Kept_Layouts": "0"}))
     cluster.ds[0].process.wait_port(NFS_PORT)
     client = cluster.connect(owner=b"dropping")
-    at_server = InNamespace(cluster.mds_node, lambda: Client(
-        (cluster.ds[0].node.address, NFS_PORT), minor=1, owner=b"dropping",
-        flags=const.EXCHGID_USE_PNFS_DS)).result()
+    at_server = cluster.connect_to(cluster.ds[0], owner=b"dropping")
     handle, opened = client.open("/export", b"file", create=True)
     layout = client.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
     [there] = layout_ops.unpack_files_layout(layout.layouts[0].body).handles
@@ -40,9 +37,7 @@ def test_seek_goes_by_no_size_that_is_in_doubt(run, network):
     granted = client.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
     layout = layout_ops.unpack_files_layout(granted.layouts[0].body)
     there = layout.handles[layout.first_stripe]
-    at_servers = [InNamespace(cluster.mds_node, lambda server=server: Client(
-        (server.node.address, NFS_PORT), minor=1, owner=b"dropping",
-        flags=const.EXCHGID_USE_PNFS_DS)).result() for server in cluster.ds]
+    at_servers = [cluster.connect_to(server, owner=b"dropping") for server in cluster.ds]
     written = [at.compound(ops.putfh(there), ops.write(
         ops.ANONYMOUS, 0, b"x" * SIZE, const.FILE_SYNC4)).status for at in at_servers]
     assert written.count(Status.OK) == 1

@@ -82,9 +82,7 @@ def write_at_data_server(cluster, layout, data):
     """Under a layout of one data server, stable when it returns."""
     cluster.ds[0].process.wait_port(NFS_PORT)
     body = layout_ops.unpack_files_layout(layout.layouts[0].body)
-    with InNamespace(cluster.mds_node, lambda: Client(
-            (cluster.ds[0].node.address, NFS_PORT), minor=1,
-            flags=const.EXCHGID_USE_PNFS_DS)).result() as server:
+    with cluster.connect_to(cluster.ds[0]) as server:
         server.call(ops.putfh(body.handles[0]),
                     ops.write(ops.ANONYMOUS, 0, data, const.UNSTABLE4))
         server.call(ops.putfh(body.handles[0]), ops.commit())

@@ -5,12 +5,11 @@ import time
 
 import pytest
 from harness.cluster import Cluster, Options
-from harness.config import NFS_PORT
 from harness.copies import objects_of, wait_equal
 from harness.counters import weft
 from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, const, layout_ops, ops
+from wire import const, layout_ops, ops
 
 pytestmark = pytest.mark.faults
 
@@ -31,9 +30,7 @@ class Holder:
     def __init__(self, cluster, leader, owner):
         self.cluster = cluster
         self.mds = cluster.connect(owner=owner)
-        self.at_leader = InNamespace(cluster.mds_node, lambda: Client(
-            (leader.node.address, NFS_PORT), minor=1, owner=owner,
-            flags=const.EXCHGID_USE_PNFS_DS)).result()
+        self.at_leader = cluster.connect_to(leader, owner=owner)
         self.handle, self.stateid = self.mds.open("/export", b"file", create=True)
 
     def layout(self, iomode):

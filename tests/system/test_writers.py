@@ -10,9 +10,8 @@ from harness.client import start_client
 from harness.cluster import Cluster, Options
 from harness.config import NFS_PORT
 from harness.counters import weft
-from harness.in_namespace import InNamespace
 from harness.run import wait_until
-from wire import Client, Status, const, layout_ops, ops
+from wire import Status, const, layout_ops, ops
 
 pytestmark = pytest.mark.faults
 
@@ -124,9 +123,7 @@ def left_in_doubt(run, network):
         pytest.skip("needs a Weft")
     cluster.ds[0].process.wait_port(NFS_PORT)
     writer = cluster.connect(owner=b"writer")
-    at_server = InNamespace(cluster.mds_node, lambda: Client(
-        (cluster.ds[0].node.address, NFS_PORT), minor=1, owner=b"writer",
-        flags=const.EXCHGID_USE_PNFS_DS)).result()
+    at_server = cluster.connect_to(cluster.ds[0], owner=b"writer")
     handle, opened = writer.open("/export", b"file", create=True)
     layout = writer.call(ops.putfh(handle), layout_ops.layoutget(opened, const.IOMODE_RW))
     [there] = layout_ops.unpack_files_layout(layout.layouts[0].body).handles

@@ -35,6 +35,17 @@ struct TargetOf {
   std::unique_ptr<Target> target;
 };
 
+// What the data server of the rig has its parity group over.
+std::vector<std::unique_ptr<TargetOf>> group_of_three(ServerRig& rig) {
+  std::vector<std::unique_ptr<TargetOf>> targets;
+  for (int i = 0; i < 3; ++i) {
+    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
+    rig.config.parity.push_back({.path = targets.back()->config.socket});
+  }
+  rig.config.parity_patience = std::chrono::seconds(1);
+  return targets;
+}
+
 TEST_CASE("a data server over a target serves as one over its own folder") {
   ServerRig rig;
   const TargetOf of(rig);
@@ -298,12 +309,7 @@ TEST_CASE("a data server tells how its parity group is, whenever that changes") 
 
 TEST_CASE("a data server whose group waits for targets says so, and serves when they are back") {
   ServerRig rig;
-  std::vector<std::unique_ptr<TargetOf>> targets;
-  for (int i = 0; i < 3; ++i) {
-    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
-    rig.config.parity.push_back({.path = targets.back()->config.socket});
-  }
-  rig.config.parity_patience = std::chrono::seconds(1);
+  const auto targets = group_of_three(rig);
   FakeMds mds(rig.key);
   const auto server = test::start_registered(rig, mds);
   const auto handle = rig.handle(FakeMds::kId);
@@ -328,12 +334,7 @@ TEST_CASE("a data server whose group waits for targets says so, and serves when 
 
 TEST_CASE("a member of a parity group that was rolled back is not read") {
   ServerRig rig;
-  std::vector<std::unique_ptr<TargetOf>> targets;
-  for (int i = 0; i < 3; ++i) {
-    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
-    rig.config.parity.push_back({.path = targets.back()->config.socket});
-  }
-  rig.config.parity_patience = std::chrono::seconds(1);
+  const auto targets = group_of_three(rig);
   const auto handle = rig.handle();
   const std::string objects = targets[1]->config.store.path;
   const auto folder = rig.config.store.path + "/member-1";
@@ -362,12 +363,7 @@ TEST_CASE("a member of a parity group that was rolled back is not read") {
 
 TEST_CASE("a data server that is not accepted changes nothing at the targets of its group") {
   ServerRig rig;
-  std::vector<std::unique_ptr<TargetOf>> targets;
-  for (int i = 0; i < 3; ++i) {
-    targets.push_back(std::make_unique<TargetOf>(rig, true, std::to_string(i)));
-    rig.config.parity.push_back({.path = targets.back()->config.socket});
-  }
-  rig.config.parity_patience = std::chrono::seconds(1);
+  const auto targets = group_of_three(rig);
   FakeMds mds(rig.key);
   const auto handle = rig.handle(FakeMds::kId);
   const std::string bytes(700'000, 'w');

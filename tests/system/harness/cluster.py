@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wire import Client, Status, ops
+from wire import Client, Status, const, ops
 from wire.rpc import auth_sys
 
 from . import config, counters, disks, paths, servers, stores
@@ -246,6 +246,12 @@ class Cluster:
             wait_until(opened, 30, "the export, and the end of grace", 0.2)
             self.open_to_users = True
         return client
+
+    def connect_to(self, server, **options) -> Client:
+        """A wire client of a data server, on the metadata server's machine."""
+        return InNamespace(self.mds_node, lambda: Client(
+            (server.node.address, config.NFS_PORT), minor=1, flags=const.EXCHGID_USE_PNFS_DS,
+            **options)).result()
 
     def all_targets(self) -> list[stores.Target]:
         """In the order of their numbers."""
