@@ -1,5 +1,7 @@
 // Bulk data that comes behind a record's bytes and is not among them: what a channel left in the
 // kernel, or memory (rpc/transport/received_record.h says whose). One of the two.
+//
+// Threading: a value.
 #pragma once
 
 #include <cstddef>

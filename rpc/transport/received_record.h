@@ -1,4 +1,7 @@
 // What a Channel delivers: one record, and where its parts lie.
+//
+// Threading: a value. Ownership: whoever has it; memory that is the peer's goes back to the channel
+// with the last Buffer of it, and the pools outlive all of them.
 #pragma once
 
 #include <vector>

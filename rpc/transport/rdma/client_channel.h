@@ -2,8 +2,8 @@
 // QueuePair that exposes memory.
 //
 // Calls are copied into that memory, and answers out of it: from and to it goes what is too large
-// to go inline (call.h). An answer's bulk data is delivered apart, as its call
-// expected it (Message::expect_bulk()); every other answer as one record, as by TCP.
+// to go inline (call.h). An answer's bulk data is delivered apart, as its call expected it
+// (Message::expect_bulk()); every other answer as one record, as by TCP.
 //
 // Credits: no more calls are unanswered than the peer has granted, one until its first answer. The
 // others wait, in order, as do those for which the exposed memory has no room before others are

@@ -3,8 +3,8 @@
 //
 // A call comes inline, or in the Read chunk of position zero. The bulk data of a WRITE is in one
 // further Read chunk; both are read from the client's memory into the pool's before the call is
-// delivered. Where nothing comes behind the bulk data it is delivered apart;
-// else as one record, as by TCP.
+// delivered. Where nothing comes behind the bulk data it is delivered apart; else as one record, as
+// by TCP.
 //
 // The places that a call brings for its answer stay here, found by the answer's xid. The one
 // payload of an answer is written to the Write chunk, straight from where it is if the device

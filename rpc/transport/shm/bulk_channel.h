@@ -3,9 +3,9 @@
 //
 // The connecting side is the client, and lends (shm_channel.h). The data of a WRITE it lends with
 // the call. For that of a READ it lends room, which the server fills: from the page cache with one
-// copy. What comes so is delivered apart: the message up to the length of its bulk
-// data, whose padding is left out, and the data. Small payloads, and all for which no memory is
-// left, go in the message, through the ring.
+// copy. What comes so is delivered apart: the message up to the length of its bulk data, whose
+// padding is left out, and the data. Small payloads, and all for which no memory is left, go in the
+// message, through the ring.
 //
 // The server speaks first: a hello that says which server it is. A client that finds another one
 // behind the path than it looks for does without.
